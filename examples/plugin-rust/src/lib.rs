@@ -38,8 +38,12 @@ struct Example {
 }
 
 impl Plugin for Example {
-    const DESCRIPTION: &'static str =
-        describe!(name = "example", vendor = "Example", devices = "ext_dev");
+    const DESCRIPTION: &'static str = describe!(
+        // Searches take the file as `libcrossdock_plugin_NAME.so`.
+        name = "example",
+        vendor = "Example",
+        devices = "ext_dev"
+    );
     const GROUPS: Groups<Self> = Groups::new().streams().host_events().host_calls();
     // Who owns an address is answered from a table, and no driver is asked.
     const QUERY_COST: QueryCost = QueryCost::TABLE;
@@ -81,9 +85,9 @@ impl Plugin for Example {
 
     fn memory_info(&self, device: u32) -> Result<MemoryInfo, Error> {
         check_index("memory_info", device)?;
-        let free = u64::MAX;
         Ok(MemoryInfo {
-            free,
+            // Not known: the host's memory is everybody's.
+            free: u64::MAX,
             total: TOTAL_BYTES,
         })
     }

@@ -198,6 +198,11 @@ impl PluginRow {
             PluginState::Broken { why } => (BROKEN, why.clone()),
             _ => ("unknown", String::new()),
         };
+        let (state, detail) = if plugin.hooks().is_quarantined() {
+            (BROKEN, PANICKED.to_owned())
+        } else {
+            (state, detail)
+        };
         Self {
             name: plugin.name().to_owned(),
             version: plugin.version().to_owned(),
@@ -226,6 +231,8 @@ fn capabilities(device: &Device) -> Vec<String> {
 pub(crate) const ABSENT: &str = "absent";
 /// A plugin's state in JSON.
 pub(crate) const BROKEN: &str = "broken";
+/// Why a plugin is broken that answered before.
+pub(crate) const PANICKED: &str = "one of its hooks panicked, after which none is called";
 
 /// Plugins that people look for, and whether Crossdock has them; without a file they are told that there is none.
 const EXPECTED: [(&str, bool); 3] = [("cuda", false), ("rocm", false), ("opencl", true)];

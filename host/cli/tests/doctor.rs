@@ -73,6 +73,23 @@ fn a_good_plugin_is_well() {
 }
 
 #[test]
+fn a_plugin_that_panics_when_it_is_asked_for_its_memory_is_broken() {
+    let folder = tempfile::tempdir().unwrap();
+    let panics = r#"return xd_plugin_fail(XD_PANIC, "memory_info", "it panicked", error);"#;
+    let code = c_plugin::Code {
+        at_load: "",
+        first_in: ("ext_memory_info", panics),
+        flags: &[],
+    };
+    let plugin = c_plugin::build(folder.path(), "panics", &code);
+    let output = doctor(&plugin);
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains("one of its hooks panicked"), "{told}");
+    assert!(told.contains("try: run `crossdock conform "), "{told}");
+}
+
+#[test]
 fn the_driver_that_a_plugin_starts_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let plain = build_as("plain", folder.path(), ("", ""), &[]);

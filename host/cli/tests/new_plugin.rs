@@ -163,6 +163,25 @@ fn the_unit_tests_of_a_project_pass_where_addresses_are_handles() {
 }
 
 #[test]
+fn a_project_in_rust_is_formatted_and_has_its_own_name() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, ty) in [
+        ("a", "APlugin"),
+        ("a_rusty_old_device", "ARustyOldDevicePlugin"),
+    ] {
+        made(folder.path(), &[name]);
+        let project = folder.path().join(name);
+        let mut format = Command::new("rustfmt");
+        format.args(["--edition", "2024", "--check"]);
+        format.args(["src/lib.rs", "tests/conform.rs"]);
+        said(format.current_dir(&project));
+        let text = std::fs::read_to_string(project.join("src/lib.rs")).unwrap();
+        assert!(text.contains(&format!("struct {ty}")), "{text}");
+        assert!(!text.contains("Example"), "{text}");
+    }
+}
+
+#[test]
 fn a_project_in_rust_builds_and_passes() {
     let folder = tempfile::tempdir().unwrap();
     made(folder.path(), &["rusty_dev"]);

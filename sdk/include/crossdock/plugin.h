@@ -210,7 +210,7 @@ typedef struct xd_plugin_table {
      * `free`, `free_async`, `unregister_host`, `release_adopted`, `unmap`, `pointer_query`, the facts of
      * a device, `memory_trim`, `memory_usage`, `memory_reset_peaks`, `peer_can_access`, `peer_disable`,
      * `event_complete`, and queries, waits and ends of streams and events. The conformance suite asks
-     * `allocate`, `stream_create` and `peer_enable`.
+     * those that begin something, but `adopt` and `stream_wrap`.
      *
      * Threads: one at a time.
      * Blocks:  yes, up to the deadline.

@@ -357,7 +357,7 @@ typedef struct xd_pointer_info {
     uint64_t allocation_id;
     /** Where the host reaches the asked address, or 0. */
     uint64_t host_pointer;
-    /** Where the device reaches the asked address, or 0. */
+    /** Where the device reaches the asked address, or 0: a handle is no address, and has none. */
     uint64_t device_pointer;
     /** The vendor's context, or 0. */
     uint64_t context;

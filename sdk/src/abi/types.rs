@@ -468,7 +468,7 @@ pub struct PointerInfo {
     pub allocation_id: u64,
     /// Where the host reaches the asked address, or 0.
     pub host_pointer: u64,
-    /// Where the device reaches the asked address, or 0.
+    /// Where the device reaches the asked address, or 0: a handle is no address, and has none.
     pub device_pointer: u64,
     /// The vendor's context, or 0.
     pub context: u64,

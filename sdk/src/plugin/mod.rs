@@ -50,7 +50,8 @@
 //!   is gone is `STALE`. Addresses are asked about by anybody, and one that is not known is an answer.
 //! - **Errors.** After one nothing has changed, unless the hook says otherwise. After `UNSUPPORTED` the host tries
 //!   another way; any other ends what it was about. What happens to *work* that was submitted is told later,
-//!   as [`Streams`] has it.
+//!   as [`Streams`] has it. Beside the statuses that a hook names, any may answer `OOM_HOST`, `DEVICE_LOST` and
+//!   `VENDOR`.
 //! - **Panics** become the answer `PANIC`. The host then calls the plugin no more, except to complete host events
 //!   that others wait for.
 //! - **The host's services** ([`Host`]) may be kept and used from any thread until the process ends.

@@ -77,7 +77,8 @@ pub trait Plugin: Sized + Send + Sync + 'static {
     unsafe fn free(&self, address: Address, kind: MemoryKind) -> Result<(), Error>;
 
     /// Copies bytes in stream order, or at once without a stream. On a stream it does not wait, for
-    /// pageable host memory neither.
+    /// pageable host memory neither. What host memory may be, which sides there are and where a copy may
+    /// begin and end stands at [`PluginTable::copy`](crate::abi::PluginTable::copy).
     ///
     /// # Errors
     /// `UNSUPPORTED` when this plugin cannot reach both sides; `INVALID` where they overlap, or one reaches
@@ -97,8 +98,8 @@ pub trait Plugin: Sized + Send + Sync + 'static {
     /// hooks answer `RETIRED` from then on stands at
     /// [`PluginTable::retire`](crate::abi::PluginTable::retire).
     ///
-    /// Does nothing unless overridden, which is enough to try a plugin; the conformance suite's case
-    /// `a_retired_plugin_refuses_work_and_frees_memory` then fails.
+    /// Does nothing unless overridden, which is enough to try a plugin; most of the conformance suite's cases
+    /// that begin with `a_retired_plugin_` then fail.
     ///
     /// # Errors
     /// `TIMEOUT`.
@@ -194,7 +195,7 @@ pub trait Streams: Plugin {
     fn event_destroy(&self, event: EventHandle) -> Result<(), Error>;
 }
 
-/// Streams of others.
+/// Streams of others. The whole contract: [`WrapHooks`](crate::abi::WrapHooks).
 pub trait Wrap: Streams {
     /// Makes a stream of the vendor's integer: also of those that name a default stream or, resolved by the
     /// calling thread, a thread's own.
@@ -208,7 +209,7 @@ pub trait Wrap: Streams {
     unsafe fn stream_wrap(&self, device: u32, native: u64) -> Result<StreamHandle, Error>;
 }
 
-/// Events that the host completes.
+/// Events that the host completes. The whole contract: [`HostEventHooks`](crate::abi::HostEventHooks).
 pub trait HostEvents: Streams {
     /// Creates such an event.
     ///
@@ -222,7 +223,7 @@ pub trait HostEvents: Streams {
     fn event_complete(&self, event: EventHandle, status: Status) -> Result<(), Error>;
 }
 
-/// Host functions on a stream.
+/// Host functions on a stream. The whole contract: [`HostCallHooks`](crate::abi::HostCallHooks).
 pub trait HostCalls: Streams {
     /// Runs `function(word)` when the stream reaches it: exactly once, on any thread, also behind work that
     /// failed. The function is short, waits for nothing, and calls neither hooks nor the vendor; who calls it
@@ -241,7 +242,7 @@ pub trait HostCalls: Streams {
     ) -> Result<(), Error>;
 }
 
-/// Times between events.
+/// Times between events. The whole contract: [`TimingHooks`](crate::abi::TimingHooks).
 pub trait Timing: Streams {
     /// Nanoseconds from `start` to `end`, any two live events of the plugin.
     ///
@@ -250,7 +251,7 @@ pub trait Timing: Streams {
     fn event_elapsed(&self, start: EventHandle, end: EventHandle) -> Result<u64, Error>;
 }
 
-/// Strided copies.
+/// Strided copies. The whole contract: [`StridedHooks`](crate::abi::StridedHooks).
 pub trait Strided: Plugin {
     /// Copies an n-dimensional region.
     ///
@@ -263,7 +264,7 @@ pub trait Strided: Plugin {
     unsafe fn copy_strided(&self, args: StridedArgs, stream: StreamHandle) -> Result<(), Error>;
 }
 
-/// Fills.
+/// Fills. The whole contract: [`FillHooks`](crate::abi::FillHooks).
 pub trait Fill: Plugin {
     /// Repeats a pattern over a range.
     ///
@@ -275,7 +276,7 @@ pub trait Fill: Plugin {
     unsafe fn fill(&self, args: FillArgs, stream: StreamHandle) -> Result<(), Error>;
 }
 
-/// Host memory locked for a device.
+/// Host memory locked for a device. The whole contract: [`RegisterHooks`](crate::abi::RegisterHooks).
 pub trait Register: Plugin {
     /// Locks host memory for the device. Its pages may be read-only: then no work writes it.
     ///
@@ -299,7 +300,7 @@ pub trait Register: Plugin {
     fn unregister_host(&self, device: u32, pointer: *mut c_void) -> Result<(), Error>;
 }
 
-/// Memory of others without a copy.
+/// Memory of others without a copy. The whole contract: [`AdoptHooks`](crate::abi::AdoptHooks).
 pub trait Adopt: Plugin {
     /// Gives device memory that aliases the foreign memory, in these ways.
     ///
@@ -323,7 +324,7 @@ pub trait Adopt: Plugin {
     fn release_adopted(&self, device: u32, adopted: Address) -> Result<(), Error>;
 }
 
-/// Host views of device memory.
+/// Host views of device memory. The whole contract: [`MapHooks`](crate::abi::MapHooks).
 pub trait Map: Plugin {
     /// Maps `size` bytes for the host. Threads may map one memory at once, also at one address: each
     /// mapping ends by its own `unmap`.

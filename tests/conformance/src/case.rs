@@ -19,6 +19,8 @@ pub struct Case {
     pub level: Level,
     /// How the process ends that is made for it; none for one that runs beside others.
     pub ending: Option<Ending>,
+    /// Whether it is asked where a hook panicked before, after which the host calls none.
+    is_behind_a_panic: bool,
     check: fn(&Subject<'_>) -> Verdict,
 }
 
@@ -33,6 +35,7 @@ impl Case {
             contract,
             level: Level::Core,
             ending: None,
+            is_behind_a_panic: false,
             check,
         }
     }
@@ -47,6 +50,7 @@ impl Case {
             contract,
             level: Level::Full,
             ending: None,
+            is_behind_a_panic: false,
             check,
         }
     }
@@ -57,12 +61,25 @@ impl Case {
         self
     }
 
+    /// The same also where a hook panicked before.
+    pub(crate) const fn behind_a_panic(mut self) -> Self {
+        self.is_behind_a_panic = true;
+        self
+    }
+
     /// Runs the check on a device. One with an [`ending`](Self::ending) is skipped: [`Ending::run`] runs it.
+    /// Behind a hook that panicked nearly all are, of which [`Report::remarks`](crate::Report::remarks) tells.
     #[must_use]
     pub fn run(&self, subject: &Subject<'_>) -> Outcome {
+        if subject.hooks().is_quarantined() && !self.is_behind_a_panic {
+            return Outcome::Skipped(AFTER_PANIC.to_owned());
+        }
         (self.check)(subject).into()
     }
 }
+
+/// Why nothing is asked after a panic: each hook would answer that of it.
+pub(crate) const AFTER_PANIC: &str = "a hook panicked before, after which none is called";
 
 /// How much of the suite is run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]

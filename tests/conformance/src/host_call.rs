@@ -23,15 +23,37 @@ pub(crate) struct HostCall {
 
 #[derive(Debug, Default)]
 struct Runs {
-    count: Mutex<u32>,
+    state: Mutex<State>,
     changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    count: u32,
+    /// Whether a run lasts.
+    lasts: bool,
 }
 
 impl HostCall {
     pub(crate) fn new() -> Self {
+        Self::of(State::default())
+    }
+
+    /// One whose run lasts until [`HostCall::end`], or for the suite's limit.
+    pub(crate) fn that_lasts() -> Self {
+        Self::of(State {
+            lasts: true,
+            ..State::default()
+        })
+    }
+
+    fn of(state: State) -> Self {
         static NEXT: AtomicUsize = AtomicUsize::new(1);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let runs = Arc::<Runs>::default();
+        let runs = Arc::new(Runs {
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+        });
         lock(&CALLS).insert(number, Arc::clone(&runs));
         Self { number, runs }
     }
@@ -42,30 +64,42 @@ impl HostCall {
         // SAFETY: `stream_host_call` needs
         // - a function for any thread and any number of calls: `count_run` takes the word for a
         //   number, which it looks up under a lock;
-        // - one that calls no hook: it counts.
+        // - one that calls no hook: it counts, and lasts where a case looks at what others may do meanwhile.
         unsafe { hooks.stream_host_call(stream, HostFunction(Some(count_run)), word) }
     }
 
     /// How often the function ran by now.
     pub(crate) fn count(&self) -> u32 {
-        *lock(&self.runs.count)
+        lock(&self.runs.state).count
+    }
+
+    /// Lets a run end that lasts.
+    pub(crate) fn end(&self) {
+        lock(&self.runs.state).lasts = false;
+        self.runs.changed.notify_all();
     }
 
     /// Waits for the first run; whether it came within the suite's limit.
     pub(crate) fn has_run(&self) -> bool {
-        let runs = lock(&self.runs.count);
+        self.runs.wait_while(|state| state.count == 0).count > 0
+    }
+}
+
+impl Runs {
+    /// Waits for no longer than the suite's limit.
+    fn wait_while(&self, condition: impl Fn(&State) -> bool) -> MutexGuard<'_, State> {
         let limit = Duration::from_nanos(LIMIT_NS);
+        let state = lock(&self.state);
         let waited = self
-            .runs
             .changed
-            .wait_timeout_while(runs, limit, |count| *count == 0);
-        let (count, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        *count > 0
+            .wait_timeout_while(state, limit, |state| condition(state));
+        waited.unwrap_or_else(PoisonError::into_inner).0
     }
 }
 
 impl Drop for HostCall {
     fn drop(&mut self) {
+        self.end();
         lock(&CALLS).remove(&self.number);
     }
 }
@@ -74,8 +108,9 @@ extern "C" fn count_run(word: *mut c_void) {
     let _caught = fence(|| {
         let runs = lock(&CALLS).get(&word.addr()).map(Arc::clone);
         if let Some(runs) = runs {
-            *lock(&runs.count) += 1;
+            lock(&runs.state).count += 1;
             runs.changed.notify_all();
+            drop(runs.wait_while(|state| state.lasts));
         }
     });
 }

@@ -3,8 +3,11 @@
 use std::fmt;
 use std::time::Duration;
 
+use crossdock_sdk::abi::Capabilities;
 use serde::Serialize;
 
+use crate::case::AFTER_PANIC;
+use crate::subject::lacks;
 use crate::{Case, Level, Outcome, Subject, cases};
 
 /// The outcome of every case of a run on one device.
@@ -69,11 +72,18 @@ impl Report {
     #[must_use]
     pub fn absent(plugin: String, level: Level, detail: String) -> Self {
         let mut report = Self::new(plugin, 0, "absent".to_owned(), level);
+        let (contract, outcome) = if detail.trim().is_empty() {
+            let why = "the probe says ABSENT, and its `detail` is empty";
+            (LOOKED_FOR, Outcome::Failed(why.to_owned()))
+        } else {
+            let contract = "Hardware that is absent is no failure.";
+            (contract, Outcome::Skipped(detail))
+        };
         report.cases.push(CaseReport {
             name: ABSENT,
-            contract: "Hardware that is absent is no failure.",
+            contract,
             level: Level::Core,
-            outcome: Outcome::Skipped(detail),
+            outcome,
             seconds: 0.0,
         });
         report
@@ -168,11 +178,47 @@ impl Report {
     }
 }
 
+/// What many cases were not asked for.
+impl Report {
+    /// A line for each reason that left out cases which the plugin may be meant to pass.
+    #[must_use]
+    pub fn remarks(&self) -> Vec<String> {
+        let panicked = self.panicked();
+        let reasons = [
+            // Those that need it need streams before.
+            (
+                lacks(Capabilities::ASYNC_COPY),
+                "the plugin has streams and does not claim ASYNC_COPY",
+            ),
+            (AFTER_PANIC.to_owned(), panicked.as_str()),
+        ];
+        let remarks = reasons.iter().filter_map(|(why, told)| {
+            let count = self.count(|outcome| matches!(outcome, Outcome::Skipped(w) if w == why));
+            let cases = if count == 1 { "case was" } else { "cases were" };
+            (count > 0).then(|| format!("{told}: {count} {cases} not asked"))
+        });
+        remarks.collect()
+    }
+
+    /// Which case the panic was in that left out others.
+    fn panicked(&self) -> String {
+        let is_left_out = |case: &CaseReport| matches!(&case.outcome, Outcome::Skipped(why) if why == AFTER_PANIC);
+        let asked = self.cases.iter().take_while(|case| !is_left_out(case));
+        match asked.last() {
+            Some(case) => format!("a hook panicked in `{}`", case.name),
+            None => "a hook panicked on another device".to_owned(),
+        }
+    }
+}
+
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.heading())?;
         for case in &self.cases {
             writeln!(f, "{case}")?;
+        }
+        for remark in self.remarks() {
+            writeln!(f, "{remark}")?;
         }
         write!(f, "{}", self.summary())
     }
@@ -202,6 +248,10 @@ impl fmt::Display for CaseReport {
 
 /// The case without which hardly another one can hold.
 const FIRST: &str = "bytes_come_back_as_they_went";
+
+/// What users need to know of a driver that is absent.
+const LOOKED_FOR: &str =
+    "What was looked for and where (absent), or why it does not work (broken).";
 
 /// No case of the suite has this name.
 const ABSENT: &str = "a_device_is_here";

@@ -39,7 +39,7 @@ impl<'h> Stream<'h> {
 
     /// Makes a second stream of the vendor's integer for this one, which outlives it.
     pub(crate) fn wrap(&self, device: u32) -> Result<Stream<'_>, Error> {
-        let native = self.hooks.stream_native(self.handle)?;
+        let native = self.native()?;
         // SAFETY: `stream_wrap` needs
         // - a live stream of the vendor: the plugin named it for `self.handle`, which `self` owns;
         // - one that outlives the new stream: the result borrows `self`.
@@ -70,6 +70,11 @@ impl<'h> Stream<'h> {
 
     pub(crate) const fn handle(&self) -> StreamHandle {
         self.handle
+    }
+
+    /// The vendor's integer.
+    pub(crate) fn native(&self) -> Result<u64, Error> {
+        self.hooks.stream_native(self.handle)
     }
 
     /// Starts a copy of `bytes` to the start of `dst`.

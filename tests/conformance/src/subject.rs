@@ -70,11 +70,7 @@ impl<'h> Subject<'h> {
         if self.can(capability) {
             return Ok(());
         }
-        let named = Capabilities::NAMES
-            .iter()
-            .find(|(bit, _)| *bit == capability);
-        let name = named.map_or("?", |(_, name)| name);
-        skipped(format!("the device does not claim the capability {name}"))
+        skipped(lacks(capability))
     }
 
     /// Skips a case that needs streams.
@@ -145,4 +141,12 @@ impl<'h> Subject<'h> {
         }
         Ok(answer?)
     }
+}
+
+/// Why a case is skipped that needs a capability.
+pub(crate) fn lacks(capability: Capabilities) -> String {
+    let mut names = Capabilities::NAMES.iter();
+    let named = names.find(|(bit, _)| *bit == capability);
+    let name = named.map_or("?", |(_, name)| name);
+    format!("the device does not claim the capability {name}")
 }

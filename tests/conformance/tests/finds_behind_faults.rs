@@ -257,3 +257,61 @@ fn a_plugin_that_retires_before_its_work_is_over_is_found() {
         case,
     );
 }
+
+#[test]
+fn a_number_that_is_made_up_for_each_stream_is_found() {
+    unsafe extern "C" fn seven(
+        _: PluginHandle,
+        _: StreamHandle,
+        out: *mut u64,
+        _: ErrorOut,
+    ) -> Status {
+        // SAFETY: the caller's room for the answer.
+        unsafe { out.write(7) };
+        Status::OK
+    }
+    let case = "live_streams_with_one_number_are_one_stream";
+    let streams = with_streams(|streams| streams.stream_native = Some(seven));
+    finds(&report_of_case(case, streams), case);
+}
+
+#[test]
+fn a_host_function_that_runs_under_a_lock_of_a_hook_is_found() {
+    static LOCK: Mutex<()> = Mutex::new(());
+    struct Call(HostFunction, *mut c_void);
+    unsafe extern "C" fn locked(word: *mut c_void) {
+        // SAFETY: `puts` leaked it for this one run.
+        let Call(function, word) = unsafe { *Box::from_raw(word.cast::<Call>()) };
+        let _held = LOCK.lock();
+        // SAFETY: the suite's function and word, once.
+        unsafe { function.0.unwrap()(word) };
+    }
+    unsafe extern "C" fn puts(
+        plugin: PluginHandle,
+        stream: StreamHandle,
+        function: HostFunction,
+        word: *mut c_void,
+        error: ErrorOut,
+    ) -> Status {
+        let word = Box::into_raw(Box::new(Call(function, word))).cast();
+        // SAFETY: the sound plugin's group is a constant.
+        let calls = unsafe { sound().host_calls.as_ptr().read() };
+        let function = HostFunction(Some(locked));
+        // SAFETY: the caller's arguments, with a function and a word that are used once.
+        unsafe { calls.stream_host_call.unwrap()(plugin, stream, function, word, error) }
+    }
+    unsafe extern "C" fn asks(p: PluginHandle, stream: StreamHandle, error: ErrorOut) -> Status {
+        let _held = LOCK.lock();
+        // SAFETY: the caller's arguments.
+        unsafe { sound_streams().stream_query.unwrap()(p, stream, error) }
+    }
+    let case = "a_host_function_runs_under_no_lock_of_a_hook";
+    let report = report_of_case(case, |table| {
+        with_streams(|streams| streams.stream_query = Some(asks))(table);
+        table.host_calls = group(HostCallHooks {
+            stream_host_call: Some(puts),
+        });
+    });
+    finds(&report, case);
+    assert!(report.to_string().contains("holds a lock"), "{report}");
+}

@@ -1,12 +1,16 @@
 //! `crossdock doctor`: every plugin probed in a process of its own, and what to do about each problem.
 
-use std::{ffi::OsString, path::PathBuf};
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
 
 use clap::Args;
 use crossdock::{
     Runtime,
     plugin_files::{self, Preflight},
 };
+use crossdock_sdk::shown::shell_word;
 use serde::Serialize;
 
 use crate::command::{
@@ -18,7 +22,7 @@ use crate::{
     exit::Exit,
     failure::{Failure, Problem, one_line},
     globals::Globals,
-    report::{BROKEN, PluginRow, Report},
+    report::{BROKEN, PANICKED, PluginRow, Report},
     screen::{self, HEADING},
     session,
     text::Text,
@@ -80,11 +84,14 @@ pub(crate) fn run(arguments: &Arguments, globals: &Globals) -> Result<Exit, Fail
         .map(|plugin| {
             let at = plugin.path.as_ref().map(|path| format!(" `{path}`"));
             let what = format!("use plugin `{}`{}", plugin.name, at.unwrap_or_default());
-            Problem::new(
-                what,
-                &plugin.detail,
-                "repair or reinstall the driver that it names",
-            )
+            let hint = match (&plugin.path, plugin.detail == PANICKED) {
+                (Some(path), true) => {
+                    let file = shell_word(Path::new(path));
+                    format!("run `crossdock conform {file}`, which tells of each hook")
+                }
+                _ => "repair or reinstall the driver that it names".to_owned(),
+            };
+            Problem::new(what, &plugin.detail, hint)
         })
         .collect();
     // The errors on stderr say it once; the text on stdout does not repeat them.

@@ -82,6 +82,19 @@ pub enum DescribeError {
     },
 }
 
+impl DescribeError {
+    /// What its author does about it.
+    pub(super) fn hint(&self) -> String {
+        match self {
+            Self::Value { key, .. } | Self::Missing { key } | Self::Twice { key } => {
+                format!("change `{key}` in `describe!` (Rust) or in `XD_PLUGIN_DESCRIBE` (C)")
+            }
+            _ => "let `describe!` make the `DESCRIPTION` in Rust, or `XD_PLUGIN_DESCRIBE` in C"
+                .to_owned(),
+        }
+    }
+}
+
 impl Description {
     /// Reads the bytes of a section.
     ///
@@ -162,7 +175,10 @@ impl Description {
             .map(|device| device.parse::<DeviceType>())
             .find(Result::is_err)
         {
-            return Err(bad("devices", text, &error.to_string()));
+            // As a part of a sentence.
+            let legal = error.to_string();
+            let legal = legal.replacen("device: no device type", "there is no type", 1);
+            return Err(bad("devices", text, &legal));
         }
         if let Some(driver) = driver.filter(|driver| !is_soname(driver)) {
             let legal = "a driver is named as it is opened, `libcuda.so.1`";
@@ -253,6 +269,15 @@ mod tests {
     }
 
     #[test]
+    fn a_value_that_cannot_be_is_changed_where_the_author_wrote_it() {
+        let fault = Description::parse(b"CROSSDOCK1\0name=A/b\0abi=1.0\0devices=cpu\0\0");
+        let hint = fault.unwrap_err().hint();
+        assert!(hint.starts_with("change `name` in `describe!`"), "{hint}");
+        let hint = Description::parse(b"name=a\0\0").unwrap_err().hint();
+        assert!(hint.contains("`DESCRIPTION`"), "{hint}");
+    }
+
+    #[test]
     fn each_fault_has_its_own_answer() {
         let long = [GOOD, &[0; LIMIT]].concat();
         let cases: [(&[u8], &str); 15] = [
@@ -271,7 +296,7 @@ mod tests {
             ),
             (
                 b"CROSSDOCK1\0name=a\0abi=1.0\0devices=cpu,gpu\0\0",
-                "\"gpu\"; there are cpu, cuda",
+                "`cpu,gpu`, and there is no type \"gpu\"; there are cpu, cuda",
             ),
             (
                 b"CROSSDOCK1\0name=a\0abi=1.0\0devices=\0\0",

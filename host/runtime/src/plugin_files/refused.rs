@@ -192,9 +192,12 @@ impl PreflightError {
             Self::Truncated { .. } | Self::Damaged { .. } => {
                 "copy, download or build it again".to_owned()
             }
-            Self::NoDescription { .. } | Self::Description { .. } => {
-                "build it with the export macro of the sdk, or `XD_PLUGIN_DESCRIBE` in C".to_owned()
+            Self::NoDescription { .. } => {
+                "export it: `crossdock_sdk::export_plugin!(YourType);` in Rust, in a crate of the type \
+                 `cdylib`, or `XD_PLUGIN_DESCRIBE` in C"
+                    .to_owned()
             }
+            Self::Description { source, .. } => source.hint(),
             Self::NoRoot { .. } => {
                 "export one, and check that no export list and no `strip` removes it".to_owned()
             }

@@ -1,8 +1,11 @@
 //! What a failure says, and that none was a panic.
 
 use crossdock::Error;
+use crossdock_sdk::abi::Status;
 
+use super::retire::opened;
 use crate::case::{Case, Verdict, ensure, failed};
+use crate::event::LIMIT_NS;
 use crate::raw_call::{Answer, failing, succeeding};
 use crate::subject::Subject;
 
@@ -28,12 +31,15 @@ pub(super) const CASES: &[Case] = &[
         "NULL, or where a failing hook may put an error object",
         without_room,
     ),
-    Case::core(
-        "no_hook_panicked_in_the_whole_run",
-        "A panic was caught inside the plugin, which is a mistake of the plugin",
-        no_panic,
-    ),
 ];
+
+/// Behind all others.
+pub(super) const LAST: &[Case] = &[Case::core(
+    "no_hook_panicked_in_the_whole_run",
+    "A panic was caught inside the plugin, which is a mistake of the plugin",
+    no_panic,
+)
+.behind_a_panic()];
 
 fn has_reasons(subject: &Subject<'_>) -> Verdict {
     for Answer {
@@ -90,10 +96,23 @@ fn without_room(subject: &Subject<'_>) -> Verdict {
     failing(subject, false).map(drop)
 }
 
+/// The plugin that is looked at ends behind this case, so another one is ended here.
 fn no_panic(subject: &Subject<'_>) -> Verdict {
+    let hooks = subject.hooks();
     ensure!(
-        !subject.hooks().is_quarantined(),
+        !hooks.is_quarantined(),
         "a hook panicked; see the failures above"
     );
+    let Ok(mut fresh) = opened(subject) else {
+        return Ok(());
+    };
+    for (hook, ended) in [("retire", fresh.retire(LIMIT_NS)), ("close", fresh.close())] {
+        // What else is wrong with an end is the matter of other cases.
+        if let Err(error) = ended
+            && error.status() == Some(Status::PANIC)
+        {
+            return failed(format!("`{hook}` panicked: {}", error.why()));
+        }
+    }
     Ok(())
 }

@@ -1,8 +1,11 @@
 //! Functions of the host that a stream calls.
 
+use std::sync::mpsc;
+use std::time::Duration;
+
 use crossdock_sdk::abi::Status;
 
-use crate::case::{Case, Verdict, answers, ensure, is_unsupported, skipped};
+use crate::case::{Case, Verdict, answers, ensure, failed, is_unsupported, skipped};
 use crate::event::LIMIT_NS;
 use crate::host_call::HostCall;
 use crate::random::pattern;
@@ -28,6 +31,11 @@ pub(super) const CASES: &[Case] = &[
         "many_host_functions_each_run_once",
         "`function` runs exactly once",
         many,
+    ),
+    Case::core(
+        "a_host_function_runs_under_no_lock_of_a_hook",
+        "who calls it holds no lock that a hook takes.",
+        under_no_lock,
     ),
     Case::full(
         "a_host_function_on_a_destroyed_stream_never_runs",
@@ -126,6 +134,45 @@ fn many(subject: &Subject<'_>) -> Verdict {
     stream.synchronize(LIMIT_NS)?;
     calls.iter().try_for_each(ran_once)
 }
+
+/// Asks for another stream while a function runs, which may be in the call that put it on its stream, or in a
+/// wait for that one.
+fn under_no_lock(subject: &Subject<'_>) -> Verdict {
+    needs(subject)?;
+    let (hooks, stream, other) = (subject.hooks(), subject.stream()?, subject.stream()?);
+    let put = HostCall::new().put_on(hooks, stream.handle());
+    subject.or_skip("stream_host_call", put)?;
+    stream.synchronize(LIMIT_NS)?;
+    let (call, (tell, told)) = (HostCall::that_lasts(), mpsc::channel());
+    let other = other.handle();
+    let (ran, put, told) = std::thread::scope(|scope| {
+        let putting = scope.spawn(|| {
+            call.put_on(hooks, stream.handle())?;
+            stream.synchronize(LIMIT_NS)
+        });
+        let ran = call.has_run();
+        // Nobody listens any more where it comes too late.
+        scope.spawn(move || drop(tell.send(hooks.stream_query(other))));
+        let told = told.recv_timeout(PATIENCE);
+        call.end();
+        (ran, putting.join(), told)
+    });
+    match put {
+        Ok(put) => put?,
+        Err(_panic) => return failed("a thread of the suite panicked"),
+    }
+    ensure!(ran, "the function did not run");
+    match told {
+        Ok(told) => answers("stream_query of another stream", &told, &[Status::OK]),
+        Err(_late) => failed(
+            "`stream_query` of another stream did not return while a host function ran: who called the \
+             function holds a lock that the hook takes",
+        ),
+    }
+}
+
+/// How long a query may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 fn stale(subject: &Subject<'_>) -> Verdict {
     needs(subject)?;

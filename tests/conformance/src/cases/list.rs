@@ -1,5 +1,5 @@
 //! The suite's order: facts, copies, on which most of the others rest, memory, streams, the rest, the end of the
-//! plugin, and that of the process.
+//! plugin, that of the process, and whether a hook panicked in any of it.
 
 use std::sync::LazyLock;
 
@@ -36,6 +36,7 @@ pub fn cases() -> &'static [Case] {
             super::errors::CASES,
             super::retire::CASES,
             super::endings::CASES,
+            super::errors::LAST,
         ]
         .concat()
     });

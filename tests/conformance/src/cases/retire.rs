@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
-use crossdock::Hooks;
+use crossdock::{Error, Hooks};
 use crossdock_sdk::abi::{Capabilities, Status};
 
 use super::peer::peers;
-use crate::allocation::Allocation;
+use crate::allocation::{Allocation, Place, fill};
 use crate::case::{Case, Unmet, Verdict, answers, ensure, same_bytes, skipped};
-use crate::event::{HostEvent, LIMIT_NS, SHORT_NS};
+use crate::event::{Event, HostEvent, LIMIT_NS, SHORT_NS};
 use crate::front::Front;
 use crate::host_call::HostCall;
+use crate::host_memory::HostMemory;
 use crate::random::pattern;
+use crate::registration::Registration;
 use crate::stream::Stream;
 use crate::subject::Subject;
 
@@ -21,6 +23,13 @@ pub(super) const CASES: &[Case] = &[
         "Refuses new work, drains or gives up after `deadline_ns`, releases vendor objects. \
          Memory stays freeable.",
         retired,
+    ),
+    Case::full(
+        "a_retired_plugin_begins_nothing",
+        "Hooks that begin something answer `XD_RETIRED` from then on: `allocate`, `allocate_async`, `copy`, \
+         `copy_strided`, `fill`, `register_host`, `adopt`, `map`, `stream_create`, `stream_wrap`, \
+         `event_create`, `event_create_host`, `stream_host_call` and `peer_enable`",
+        began,
     ),
     Case::full(
         "a_retired_plugin_waits_for_its_work",
@@ -97,6 +106,69 @@ fn unlink((device, peers): (u32, &[u32]), fresh: &Hooks) -> Verdict {
         fresh.peer_disable(device, *peer)?;
     }
     Ok(())
+}
+
+fn began(subject: &Subject<'_>) -> Verdict {
+    on_another(subject, begin)
+}
+
+/// Asks for what begins something, where the device has it.
+fn begin(subject: &Subject<'_>, fresh: &Hooks) -> Verdict {
+    let memory = Arc::new(Allocation::new(fresh, subject.request(BYTES as u64))?);
+    let streams = fresh.table().streams();
+    let stream = streams.map(|_group| Stream::create(fresh, subject.device()));
+    let stream = stream.transpose()?;
+    fresh.retire(LIMIT_NS)?;
+    is_refused("copy", memory.write(0, &[1; 64]))?;
+    if subject.can(Capabilities::FILL) {
+        let mut place = Place::Memory(&memory, 0);
+        is_refused("fill", fill(fresh, &mut place, 64, [1; 16], 1))?;
+    }
+    if fresh.table().map().is_some() {
+        is_refused("map", memory.through_map(|_bytes| {}))?;
+    }
+    if fresh.table().register().is_some() {
+        let registered = Registration::new(fresh, subject.device(), HostMemory::new(&[1; 4096]));
+        is_refused("register_host", registered)?;
+    }
+    stream.map_or(Ok(()), |stream| begin_on(subject, (fresh, &memory), stream))
+}
+
+/// The same on a stream, and for events.
+fn begin_on<'h>(
+    subject: &Subject<'_>,
+    (fresh, memory): (&'h Hooks, &Arc<Allocation<'h>>),
+    mut stream: Stream<'h>,
+) -> Verdict {
+    is_refused("copy on a stream", stream.upload(memory, pattern(94, 64)))?;
+    if subject.can(Capabilities::FILL) {
+        is_refused("fill on a stream", stream.fill(memory, 1))?;
+    }
+    if subject.can(Capabilities::STRIDED_COPY) {
+        let source = Arc::clone(memory);
+        is_refused("copy_strided on a stream", stream.pack(memory, &source))?;
+    }
+    if fresh.table().async_memory().is_some() {
+        let memory = stream.allocate(subject.device(), 4096);
+        is_refused("allocate_async", memory)?;
+    }
+    is_refused("event_create", Event::create(fresh, subject.device()))?;
+    if subject.can(Capabilities::HOST_EVENTS) {
+        let event = HostEvent::create(fresh, subject.device());
+        is_refused("event_create_host", event)?;
+    }
+    if fresh.table().host_calls().is_some() {
+        let call = HostCall::new();
+        is_refused("stream_host_call", call.put_on(fresh, stream.handle()))?;
+        ensure!(call.count() == 0, "a function ran that was refused");
+    }
+    Ok(())
+}
+
+/// What the device does not do at all begins nothing either.
+fn is_refused<T>(hook: &str, answer: Result<T, Error>) -> Verdict {
+    let allowed = [Status::RETIRED, Status::UNSUPPORTED];
+    answers(&format!("{hook} after retire"), &answer, &allowed)
 }
 
 /// Runs a check on another open plugin of the same table, and closes it.
@@ -184,7 +256,7 @@ fn block(subject: &Subject<'_>, fresh: &Hooks, call: &HostCall) -> Verdict {
 }
 
 /// Another open plugin of the same table.
-fn opened(subject: &Subject<'_>) -> Result<Hooks, Unmet> {
+pub(super) fn opened(subject: &Subject<'_>) -> Result<Hooks, Unmet> {
     let hooks = subject.hooks();
     let mut fresh = Hooks::new(hooks.name().to_owned(), *hooks.table());
     match fresh.open() {

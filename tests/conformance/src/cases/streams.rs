@@ -2,7 +2,7 @@
 
 use crossdock_sdk::abi::{Status, StreamHandle};
 
-use crate::case::{Case, Verdict, answers, same_bytes};
+use crate::case::{Case, Verdict, answers, same_bytes, status_of};
 use crate::event::{LIMIT_NS, SHORT_NS};
 use crate::front::Front;
 use crate::random::pattern;
@@ -62,6 +62,11 @@ pub(super) const CASES: &[Case] = &[
         "Creates a stream on a device.",
         no_device,
     ),
+    Case::core(
+        "live_streams_with_one_number_are_one_stream",
+        "Live streams of a device with equal integers are one stream",
+        one_number,
+    ),
     Case::full(
         "a_destroyed_stream_is_stale",
         "The handle or address named something that is gone.",
@@ -72,6 +77,8 @@ pub(super) const CASES: &[Case] = &[
 const BYTES: usize = 100_000;
 /// More than a driver takes along with a command.
 const LARGE: usize = 4 << 20;
+/// How long work takes at most that waits for nothing; what takes longer counts as work that waits.
+const A_WHILE_NS: u64 = 300_000_000;
 
 fn fresh(subject: &Subject<'_>) -> Verdict {
     subject.needs_streams()?;
@@ -259,6 +266,41 @@ fn no_device(subject: &Subject<'_>) -> Verdict {
         &answer,
         &[Status::INVALID],
     )
+}
+
+/// Two streams may be one of the vendor's. Work on the second then comes behind that of the first, or the
+/// number is made up.
+fn one_number(subject: &Subject<'_>) -> Verdict {
+    subject.needs_streams()?;
+    let (mut first, mut second) = (subject.stream()?, subject.stream()?);
+    let number = subject.or_skip("stream_native", first.native())?;
+    if second.native()? != number {
+        return Ok(());
+    }
+    let (front, memory) = (Front::of(subject)?, subject.allocate(BYTES as u64)?);
+    let event = subject.event()?;
+    let is_held = subject.needs_host_events().is_ok();
+    let host_event = is_held.then(|| subject.host_event()).transpose()?;
+    if let Some(host_event) = &host_event {
+        first.wait_host_event(host_event)?;
+    }
+    front.put_on(&mut first, 57)?;
+    first.record(&event)?;
+    second.upload(&memory, pattern(57, BYTES))?;
+    let limit = if is_held { A_WHILE_NS } else { LIMIT_NS };
+    let over = second.synchronize(limit);
+    // A query may be late to tell; a wait, also one without time, is not.
+    let before = status_of(&event.synchronize(0));
+    // It lets the first stream go on.
+    drop(host_event);
+    first.synchronize(LIMIT_NS)?;
+    second.synchronize(LIMIT_NS)?;
+    crate::case::ensure!(
+        over.is_err() || before != Status::TIMEOUT,
+        "two live streams have the number {number}, and work on one was over while work that was put on \
+         the other before still ran"
+    );
+    Ok(())
 }
 
 fn stale(subject: &Subject<'_>) -> Verdict {

@@ -59,7 +59,8 @@ impl Shown {
         reports.try_for_each(|(at, report)| self.show(at, report))
     }
 
-    /// Prints what is left, the failures again, which may be far above, and how many cases of each device passed.
+    /// Prints what is left, the failures again, which may be far above, and of each device which cases were not
+    /// asked and how many passed.
     pub(super) fn finish(&mut self, reports: &[Report]) -> Result<(), Failure> {
         self.show_all(reports)?;
         // Where nothing but failures was printed, they stand right above.
@@ -80,6 +81,9 @@ impl Shown {
                 [_only] => String::new(),
                 _ => format!("device {}: ", report.device),
             };
+            for remark in report.remarks() {
+                screen::result(format!("{of}{remark}\n"))?;
+            }
             screen::result(format!("{of}{}\n", report.summary()))?;
         }
         Ok(())

@@ -147,10 +147,9 @@ impl Project<'_> {
             ("__command__", self.command),
             ("__include__", include.as_str()),
             // Of the example, from whose files the plugin in Rust is made.
-            (
-                "name = \"example\", vendor = \"Example\"",
-                &format!("name = \"{0}\", vendor = \"{0}\"", self.name),
-            ),
+            ("\"Example\"", &format!("\"{}\"", self.name)),
+            // The type, by a name that nothing else in the files has.
+            ("Example", &format!("{}Plugin", camel_case(self.name))),
             ("mod queue;\n", "mod queue;\n#[cfg(test)]\nmod tests;\n"),
             (
                 "libexample_plugin.so",
@@ -164,4 +163,14 @@ impl Project<'_> {
         }
         filled
     }
+}
+
+/// The name of a type that is made of the name of a plugin.
+fn camel_case(name: &str) -> String {
+    let words = name.split('_').map(|word| {
+        let mut letters = word.chars();
+        let first = letters.next().map(|first| first.to_ascii_uppercase());
+        first.into_iter().chain(letters).collect::<String>()
+    });
+    words.collect()
 }

@@ -84,9 +84,11 @@ fn answer(runtime: &Runtime, arguments: &Arguments) -> Answer {
     let own = devices
         .iter()
         .filter(|device| device.plugin().path().is_some());
+    // First, because a hook may panic by it.
+    let devices = own.map(DeviceRow::of).collect();
     Answer::Loaded {
         plugin: PluginRow::of(plugin),
-        devices: own.map(DeviceRow::of).collect(),
+        devices,
         remarks: plugin.remarks().map(ToString::to_string).collect(),
     }
 }

@@ -12,15 +12,26 @@ const WRITER: &str = "__command__";
 fn the_plugin_keeps_the_contract() {
     let test = env::current_exe().expect("this program has a path");
     let plugin = test.with_file_name("libcrossdock_plugin___name__.so");
-    let writer = if Path::new(WRITER).is_file() { WRITER } else { "crossdock" };
+    let writer = if Path::new(WRITER).is_file() {
+        WRITER
+    } else {
+        "crossdock"
+    };
     let command = env::var_os("CROSSDOCK").unwrap_or_else(|| writer.into());
     let ended = Command::new(&command)
         .arg("conform")
         .arg(&plugin)
         // Cargo may have written it with a umask that lets a group write, which hosts refuse.
         .env("CROSSDOCK_TRUST_PATHS", "1")
-        .output()
-        .expect("the command `crossdock` is on PATH, or named by CROSSDOCK=/path");
+        .output();
+    let ended = ended.unwrap_or_else(|error| {
+        let command = command.display();
+        panic!("{command}: {error}: put the folder of `crossdock` on PATH, or set CROSSDOCK=/path of it")
+    });
     let said = String::from_utf8_lossy(&ended.stdout);
-    assert!(ended.status.success(), "{said}{}", String::from_utf8_lossy(&ended.stderr));
+    assert!(
+        ended.status.success(),
+        "{said}{}",
+        String::from_utf8_lossy(&ended.stderr)
+    );
 }

@@ -34,13 +34,19 @@ fn bytes_survive_the_way_there_and_back() {
     let there = allocated(&memory, 4);
     let (from, mut back) = ([1_u8, 2, 3, 4], [0_u8; 4]);
     let host = |address: *const u8| {
-        side(Address::pointer(address.expose_provenance() as u64), MemoryKind::HOST)
+        side(
+            Address::pointer(address.expose_provenance() as u64),
+            MemoryKind::HOST,
+        )
     };
     let device = side(there, MemoryKind::DEVICE);
     assert!(copy(&memory, device, host(from.as_ptr()), 4));
     assert!(copy(&memory, host(back.as_mut_ptr()), device, 4));
     assert_eq!(back, from);
-    assert!(!copy(&memory, device, host(from.as_ptr()), 5), "it reaches past its allocation");
+    assert!(
+        !copy(&memory, device, host(from.as_ptr()), 5),
+        "it reaches past its allocation"
+    );
     memory.free(there, MemoryKind::DEVICE).expect("it is there");
 }
 
@@ -50,7 +56,12 @@ fn a_query_knows_an_allocation_until_it_is_freed() {
     let address = allocated(&memory, 100);
     let inside = Address::pointer(address.as_pointer().expect("a pointer") + 99);
     assert_eq!(memory.query(inside).kind, MemoryKind::DEVICE);
-    memory.free(address, MemoryKind::DEVICE).expect("it is there");
+    memory
+        .free(address, MemoryKind::DEVICE)
+        .expect("it is there");
     assert_eq!(memory.query(inside).kind, MemoryKind::UNOWNED);
-    assert!(memory.free(address, MemoryKind::DEVICE).is_err(), "it is freed already");
+    assert!(
+        memory.free(address, MemoryKind::DEVICE).is_err(),
+        "it is freed already"
+    );
 }
