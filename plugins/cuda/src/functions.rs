@@ -193,8 +193,8 @@ macro_rules! call {
     };
     ($cuda:ident.$name:ident?($($argument:expr),* $(,)?)) => {
         match $cuda.0.$name {
-            // SAFETY: as above.
             Some(function) => {
+                // SAFETY: as above.
                 $crate::functions::checked(stringify!($name), unsafe { function($($argument),*) })
             }
             None => Err($crate::functions::lacks(stringify!($name))),

@@ -63,6 +63,27 @@ pub(crate) unsafe extern "C" fn crossdock_sim_take_waits(text: *mut c_char, size
     with(take).unwrap_or(-1)
 }
 
+/// The same of how often each function of the driver was called, as `{"function": NAME, "calls": N}`.
+///
+/// # Safety
+/// `text` is valid for `size` bytes.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn crossdock_sim_take_calls(text: *mut c_char, size: usize) -> i64 {
+    let take = |process: &Process| {
+        let mut calls = process.calls();
+        let lines = calls
+            .iter()
+            .map(|(name, calls)| serde_json::json!({ "function": name, "calls": calls }));
+        // SAFETY: the caller vouches for the bytes.
+        let (needed, fits) = unsafe { write_lines(lines, text, size) };
+        if fits {
+            calls.clear();
+        }
+        needed
+    };
+    with(take).unwrap_or(-1)
+}
+
 /// Writes values line by line where they fit: how many bytes they need with the final NUL, and whether they do.
 ///
 /// # Safety

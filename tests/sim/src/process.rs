@@ -1,5 +1,6 @@
 //! The one engine of this process, and the driver's state beside it.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError};
 
@@ -20,6 +21,7 @@ pub(crate) struct Process {
     pub(crate) tells_waits: bool,
     id: u32,
     waits: Mutex<Vec<Site>>,
+    calls: Mutex<BTreeMap<&'static str, u64>>,
 }
 
 /// Whether the process exits: a driver does nothing more then.
@@ -58,6 +60,7 @@ impl Process {
             tells_waits: settings.tells_waits,
             id: std::process::id(),
             waits: Mutex::default(),
+            calls: Mutex::default(),
         })
     }
 
@@ -74,6 +77,16 @@ impl Process {
     /// The calls that waited for all work of a device, oldest first.
     pub(crate) fn waits(&self) -> MutexGuard<'_, Vec<Site>> {
         self.waits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a call of a function.
+    pub(crate) fn called(&self, name: &'static str) {
+        *self.calls().entry(name).or_default() += 1;
+    }
+
+    /// How often each function was called.
+    pub(crate) fn calls(&self) -> MutexGuard<'_, BTreeMap<&'static str, u64>> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What the program made and left, where that is to be told. Default streams are nobody's to destroy.

@@ -105,6 +105,11 @@ impl Driver {
         call!(self.cuStreamEndCapture(stream => u64, &raw mut graph => *mut u64) -> c_int)
     }
 
+    /// Waits for all work of the thread's device.
+    pub(crate) fn synchronize(&self) {
+        assert_eq!(call!(self.cuCtxSynchronize() -> c_int), 0);
+    }
+
     /// How often something waited for all work of a device.
     pub(crate) fn device_waits(&self) -> i64 {
         call!(self.crossdock_sim_device_waits() -> i64)
@@ -112,5 +117,19 @@ impl Driver {
 
     pub(crate) fn leaks(&self) -> i64 {
         call!(self.crossdock_sim_leaks() -> i64)
+    }
+
+    /// Runs all that can run.
+    pub(crate) fn progress(&self) {
+        call!(self.crossdock_sim_progress(usize::MAX => usize) -> i64);
+    }
+
+    pub(crate) fn reports(&self) -> i64 {
+        call!(self.crossdock_sim_reports() -> i64)
+    }
+
+    /// Host code reads these bytes, which a driver cannot see.
+    pub(crate) fn touch(&self, address: u64, bytes: u64) {
+        call!(self.crossdock_sim_touch(address => u64, bytes => u64, 0 => c_int) -> ());
     }
 }

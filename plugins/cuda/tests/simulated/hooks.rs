@@ -4,7 +4,7 @@ use crossdock_plugin_cuda::Plugin as Cuda;
 use crossdock_sdk::abi::{
     Address, AllocateArgs, CopyArgs, MemoryKind, PointerInfo, Side, StreamHandle,
 };
-use crossdock_sdk::plugin::{Error, Host, Plugin as _, Streams as _};
+use crossdock_sdk::plugin::{Error, Host, Plugin, Streams as _};
 
 pub(crate) const LIMIT_NS: u64 = 20_000_000_000;
 pub(crate) const BYTES: usize = 5000;
@@ -15,8 +15,12 @@ pub(crate) fn open() -> Cuda {
     Cuda::open(host).unwrap()
 }
 
-pub(crate) fn allocate(cuda: &Cuda, kind: MemoryKind, device: u32) -> Result<Address, Error> {
-    cuda.allocate(AllocateArgs {
+pub(crate) fn allocate(
+    plugin: &impl Plugin,
+    kind: MemoryKind,
+    device: u32,
+) -> Result<Address, Error> {
+    plugin.allocate(AllocateArgs {
         size: BYTES as u64,
         alignment: 256,
         kind,
@@ -24,9 +28,9 @@ pub(crate) fn allocate(cuda: &Cuda, kind: MemoryKind, device: u32) -> Result<Add
     })
 }
 
-pub(crate) fn free(cuda: &Cuda, address: Address, kind: MemoryKind) -> Result<(), Error> {
+pub(crate) fn free(plugin: &impl Plugin, address: Address, kind: MemoryKind) -> Result<(), Error> {
     // SAFETY: the tests free what they allocated, when its work is over.
-    unsafe { cuda.free(address, kind) }
+    unsafe { plugin.free(address, kind) }
 }
 
 pub(crate) fn query(cuda: &Cuda, address: u64) -> PointerInfo {
@@ -51,7 +55,7 @@ pub(crate) const fn device(address: u64, device: u32) -> Side {
 
 /// Copies to a device's memory.
 pub(crate) fn upload(
-    cuda: &Cuda,
+    plugin: &impl Plugin,
     dst: Side,
     bytes: &[u8],
     stream: StreamHandle,
@@ -62,12 +66,12 @@ pub(crate) fn upload(
         bytes: bytes.len() as u64,
     };
     // SAFETY: the tests keep both sides until the copy is done.
-    unsafe { cuda.copy(args, stream) }
+    unsafe { plugin.copy(args, stream) }
 }
 
 /// Copies from a device's memory.
 pub(crate) fn download(
-    cuda: &Cuda,
+    plugin: &impl Plugin,
     bytes: &mut [u8],
     src: Side,
     stream: StreamHandle,
@@ -78,7 +82,7 @@ pub(crate) fn download(
         bytes: bytes.len() as u64,
     };
     // SAFETY: the tests keep both sides until the copy is done.
-    unsafe { cuda.copy(args, stream) }
+    unsafe { plugin.copy(args, stream) }
 }
 
 /// Bytes go to memory and come back, on a stream or without one.

@@ -10,10 +10,12 @@
     reason = "a test fails by it, or says why it was skipped"
 )]
 
+mod broken;
 mod captures;
 mod conformance;
 mod contexts;
 mod copies;
+mod defects;
 mod driver;
 mod faults;
 mod hooks;
@@ -31,25 +33,37 @@ fn over(test: &str, runs: &[&[&str]]) -> bool {
     if std::env::var(OVER).is_ok_and(|name| name == test) {
         return true;
     }
-    let Some(core) = simulator() else {
-        println!("skipped: the simulator is not built (cargo build -p crossdock-sim)");
-        return false;
-    };
     for options in runs {
-        let mut command = Command::new(root().join("scripts/with-sim"));
-        command
-            .args(*options)
-            .arg("--")
-            .arg(std::env::current_exe().unwrap());
-        command.args(["--exact", test, "--nocapture", "--test-threads=1"]);
-        command.env(OVER, test).env("CROSSDOCK_SIM_LIBRARY", &core);
-        let output = command.env("CROSSDOCK_COSTS", "off").output().unwrap();
-        let told = String::from_utf8_lossy(&output.stdout).into_owned();
-        let told = told + &String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(0), "{options:?}:\n{told}");
+        let Some((code, told)) = run_over(test, options, &[]) else {
+            return false;
+        };
+        assert_eq!(code, Some(0), "{options:?}:\n{told}");
         assert!(told.contains("1 passed"), "{options:?}:\n{told}");
     }
     false
+}
+
+/// Runs a test over the simulator, with words in its environment: its exit code and what it said. `None` where there
+/// is no simulator.
+fn run_over(test: &str, options: &[&str], words: &[(&str, &str)]) -> Option<(Option<i32>, String)> {
+    let Some(core) = simulator() else {
+        println!("skipped: the simulator is not built (cargo build -p crossdock-sim)");
+        return None;
+    };
+    let mut command = Command::new(root().join("scripts/with-sim"));
+    command
+        .args(options)
+        .arg("--")
+        .arg(std::env::current_exe().unwrap());
+    command.args(["--exact", test, "--nocapture", "--test-threads=1"]);
+    command.env(OVER, test).env("CROSSDOCK_SIM_LIBRARY", &core);
+    command
+        .env("CROSSDOCK_COSTS", "off")
+        .envs(words.iter().copied());
+    let output = command.output().unwrap();
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    let told = told + &String::from_utf8_lossy(&output.stderr);
+    Some((output.status.code(), told))
 }
 
 fn root() -> PathBuf {

@@ -144,6 +144,7 @@ pub(crate) fn run(
 ) -> c_int {
     let answered = fence(|| {
         let process = begin(needs_init)?;
+        process.called(name);
         let mut site = Site::new(name);
         if needs_init {
             site = process.engine.begin(site.by(callers::here()))?;
