@@ -63,7 +63,8 @@ impl Cuda {
 /// What a function wrote before the first NUL.
 fn text_of(bytes: &[c_char]) -> String {
     let bytes = bytes.iter().take_while(|byte| **byte != 0);
-    let bytes: Vec<u8> = bytes.map(|byte| byte.cast_unsigned()).collect();
+    // Characters of C have a sign on some processors only.
+    let bytes: Vec<u8> = bytes.flat_map(|byte| byte.to_ne_bytes()).collect();
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
