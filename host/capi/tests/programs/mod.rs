@@ -24,8 +24,8 @@ impl Language {
         let mut command = Command::new(self.compiler);
         command
             .args(self.flags)
-            .args(more)
             .args(words("CROSSDOCK_TEST_FLAGS"))
+            .args(more)
             .args(["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-pthread"])
             .arg("-I")
             .arg(here().join("include"))
