@@ -134,6 +134,8 @@ impl Run<'_> {
             let limit = if is_open { limit } else { start_limit(limit) };
             match child.words.recv_timeout(limit) {
                 Ok(Word::Over) | Err(RecvTimeoutError::Disconnected) => break None,
+                // What it said before it was killed is of pairs that were never asked for.
+                Ok(Word::Told(_)) if self.refused.is_some() => {}
                 Ok(Word::Told(Told::Done)) => is_done = true,
                 Ok(Word::Told(told)) => {
                     is_open = true;
@@ -141,7 +143,6 @@ impl Run<'_> {
                         child.kill();
                         return Err(failure);
                     }
-                    // It would go on with pairs that were never asked for.
                     if self.refused.is_some() {
                         child.kill();
                     }
