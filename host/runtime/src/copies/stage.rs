@@ -16,7 +16,6 @@ use crossdock_sdk::abi::{CopyArgs, Side, StreamHandle};
 
 use crate::copies::order::Accesses;
 use crate::devices::device::Device;
-use crate::devices::lost;
 use crate::error::Error;
 use crate::hooks::panics::{self, Panics};
 use crate::route_data::chunk::PAGE_BYTES;
@@ -138,20 +137,35 @@ fn move_parts(dst: &Tensor, src: &Tensor, parts: &Parts) -> Result<(), Error> {
 
 fn read(src: &Tensor, chunk: &Lease<'_>, part: Part) -> Result<(), Error> {
     let side = src.memory().side(src.offset().saturating_add(part.at));
-    copy(src.device(), chunk.side(), side, part.bytes)
+    copy_at_once(src.device(), chunk.side(), side, part.bytes)
 }
 
 fn write(dst: &Tensor, chunk: &Lease<'_>, part: Part) -> Result<(), Error> {
     let side = dst.memory().side(dst.offset().saturating_add(part.at));
-    copy(dst.device(), side, chunk.side(), part.bytes)
+    copy_at_once(dst.device(), side, chunk.side(), part.bytes)
 }
 
-fn copy(device: &Device, dst: Side, src: Side, bytes: u64) -> Result<(), Error> {
-    let args = CopyArgs { dst, src, bytes };
+fn copy_at_once(device: &Device, dst: Side, src: Side, bytes: u64) -> Result<(), Error> {
     // SAFETY: one side is a chunk that the caller holds and that has `bytes` bytes, the other lies
     // inside a compact tensor that is alive; the copy is done when it returns.
-    let copied = unsafe { device.hooks().copy(args, StreamHandle::NONE) };
-    copied.inspect_err(|error| lost::notice([device].into_iter(), error))
+    unsafe { copy(device, dst, src, bytes, StreamHandle::NONE) }
+}
+
+/// Copies a part between a tensor and a chunk by the device's plugin.
+///
+/// # Safety
+/// - Both sides have `bytes` bytes, and stay until the copy is done.
+pub(super) unsafe fn copy(
+    device: &Device,
+    dst: Side,
+    src: Side,
+    bytes: u64,
+    stream: StreamHandle,
+) -> Result<(), Error> {
+    let args = CopyArgs { dst, src, bytes };
+    // SAFETY: the caller's promise, passed on.
+    let copied = unsafe { device.hooks().copy(args, stream) };
+    copied.inspect_err(|error| device.notice_lost(error))
 }
 
 /// Refuses a copy from or to a device that was lost.

@@ -18,14 +18,13 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread;
 
-use crossdock_sdk::abi::{Capabilities, CopyArgs, Side, Status};
+use crossdock_sdk::abi::{Capabilities, Side, Status};
 use crossdock_sdk::deadline::Deadline;
 use crossdock_sdk::fence::fence;
 
 use crate::copies::order;
 use crate::copies::stage::{self, Part, Parts};
 use crate::devices::device::Device;
-use crate::devices::lost;
 use crate::error::Error;
 use crate::hooks::panics::Panics;
 use crate::plugins::later_work::LaterWork;
@@ -76,6 +75,9 @@ pub(crate) fn obstacle<'a>(
 /// The answer of a hook that was to put the copy into the stream's order; then nothing was changed. A failure
 /// of the copy itself is reported by the stream, and to each reader of `dst`.
 pub(crate) fn stage(dst: &Tensor, src: &Tensor, stream: &Stream) -> Result<(), Error> {
+    if src.nbytes() == 0 {
+        return Ok(());
+    }
     stage::check_not_lost(dst, src)?;
     let copy = Arc::new(StagedCopy::new(dst, src)?);
     let (start, started) = mpsc::channel::<Event>();
@@ -137,11 +139,9 @@ impl End {
 
     /// Submits the copy of a part, and returns the event at its end.
     fn submit(&self, dst: Side, src: Side, bytes: u64) -> Result<Event, Error> {
-        let args = CopyArgs { dst, src, bytes };
         // SAFETY: one side is a chunk that the copy holds until it knows that this is over; the other lies
         // inside a compact tensor whose memory remembers the copy, and outlives it.
-        let copied = unsafe { self.device().hooks().copy(args, self.stream.handle()) };
-        copied.inspect_err(|error| lost::notice([self.device()].into_iter(), error))?;
+        unsafe { stage::copy(self.device(), dst, src, bytes, self.stream.handle()) }?;
         self.stream.record()
     }
 
@@ -174,23 +174,21 @@ impl StagedCopy {
     fn run(&self, end: &Event) {
         let panics = Panics::from_now();
         let mut in_flight = PartsInFlight::new(self);
-        let moved = in_flight.move_all();
-        let status = moved
-            .as_ref()
-            .err()
-            .map_or(Status::OK, completion::failure_of);
-        if let Err(error) = moved {
-            let why = error.why();
-            log::debug!(target: "crossdock::route", "a staged copy failed: {error}: {why}");
-            let is_over = [&self.source, &self.destination].map(End::is_over);
-            if panics.is_any() || is_over.contains(&false) {
-                process_state::leak(in_flight);
-                end.lose(error);
-                return completion::complete(end, status);
-            }
+        let Err(error) = in_flight.move_all() else {
+            drop(in_flight);
+            return completion::complete(end, Status::OK);
+        };
+        let why = error.why();
+        log::debug!(target: "crossdock::route", "a staged copy failed: {error}: {why}");
+        let failure = completion::failure_of(&error);
+        let is_over = [&self.source, &self.destination].map(End::is_over);
+        if panics.is_any() || is_over.contains(&false) {
+            process_state::leak(in_flight);
+            end.lose(error);
+        } else {
+            drop(in_flight);
         }
-        drop(in_flight);
-        completion::complete(end, status);
+        completion::complete(end, failure);
     }
 }
 

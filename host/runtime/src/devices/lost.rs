@@ -21,6 +21,16 @@ impl Device {
         }
     }
 
+    /// Remembers that the device is lost, where a call that is about it alone answered so.
+    #[cold]
+    pub(crate) fn notice_lost(&self, error: &Error) {
+        if is_loss(error) {
+            let (id, why) = (self.id(), error.why());
+            log::error!(target: "crossdock::device", "{id} is lost: {error}: {why}");
+            self.plugin().lost_devices().remember(self.index(), error);
+        }
+    }
+
     #[cold]
     fn lost_error(&self, operation: &str, noticed: &Error) -> Error {
         let message = format!("`{}` was lost; {noticed}: {}", self.id(), noticed.why());
@@ -28,28 +38,25 @@ impl Device {
     }
 }
 
-/// Where a call answered `DEVICE_LOST`, finds out which of its devices is lost, and remembers that.
+/// The same of a call that is about several devices, which are asked in turn.
 pub(crate) fn notice<'a>(devices: impl Iterator<Item = &'a Device> + Clone, error: &Error) {
-    if error.status() != Some(Status::DEVICE_LOST) {
+    if !is_loss(error) {
         return;
     }
     let mut others = devices.clone();
-    let first = others.next();
-    if first.is_some_and(|first| others.all(|other| other == first)) {
-        return first.into_iter().for_each(|only| remember(only, error));
+    if let Some(first) = others.next()
+        && others.all(|other| other == first)
+    {
+        return first.notice_lost(error);
     }
     for device in devices {
         let asked = device.hooks().memory_info(device.index());
-        if asked.is_err_and(|error| error.status() == Some(Status::DEVICE_LOST)) {
-            remember(device, error);
+        if asked.is_err_and(|answer| is_loss(&answer)) {
+            device.notice_lost(error);
         }
     }
 }
 
-fn remember(device: &Device, error: &Error) {
-    log::error!(target: "crossdock::device", "{} is lost: {error}: {}", device.id(), error.why());
-    device
-        .plugin()
-        .lost_devices()
-        .remember(device.index(), error);
+fn is_loss(error: &Error) -> bool {
+    error.status() == Some(Status::DEVICE_LOST)
 }

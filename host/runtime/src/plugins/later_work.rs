@@ -67,15 +67,13 @@ impl LaterWorks {
     pub(crate) fn wait(&self, device: u32, deadline: Deadline) -> bool {
         let mut state = self.state();
         let later = state.next;
-        let is_any = |state: &State| state.devices.range(..later).any(|(_, of)| *of == device);
-        while is_any(&state) {
-            let left = deadline.left();
-            if left.is_some_and(|left| left.is_zero()) || process_state::exiting() {
+        let is_any = |state: &mut State| state.devices.range(..later).any(|(_, of)| *of == device);
+        while is_any(&mut state) {
+            if deadline.is_over() || process_state::exiting() {
                 return false;
             }
-            let slice = left.map_or(SLICE, |left| left.min(SLICE));
-            let waited = self.ended.wait_timeout(state, slice);
-            (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+            let slice = deadline.at_most(SLICE);
+            state = slice.wait_while(&self.ended, state, is_any);
         }
         true
     }

@@ -126,10 +126,8 @@ fn stage(dst: &Tensor, src: &Tensor, stream: Option<&Stream>) -> Result<(), Erro
     let follows =
         |stream: &Stream| stage_on_stream::obstacle(src.device(), dst.device(), stream).is_none();
     if let Some(stream) = stream.filter(|stream| follows(stream)) {
-        return packed_first(dst, src, Some(stream), |dst, src| match src.nbytes() {
-            0 => Ok(()),
-            _ => stage_on_stream::stage(dst, src, stream),
-        });
+        let once = |dst: &Tensor, src: &Tensor| stage_on_stream::stage(dst, src, stream);
+        return packed_first(dst, src, Some(stream), once);
     }
     order::synchronize(stream)?;
     packed_first(dst, src, None, stage::stage)

@@ -7,7 +7,6 @@ use std::time::Duration;
 use crossdock_sdk::abi::{DefaultStream, EventHandle, Status, StreamHandle};
 
 use crate::devices::device::Device;
-use crate::devices::lost;
 use crate::error::Error;
 use crate::plugins::stream_core::{Origin, StreamCore};
 use crate::streams::event::Event;
@@ -45,7 +44,7 @@ impl Stream {
         device.check_listed("stream_create")?;
         device.check_not_lost("stream_create")?;
         let created = device.hooks().stream_create(device.index());
-        let handle = created.inspect_err(|error| lost::notice([device].into_iter(), error))?;
+        let handle = created.inspect_err(|error| device.notice_lost(error))?;
         Self::enter(device, handle, Origin::Created)
     }
 

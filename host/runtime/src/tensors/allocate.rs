@@ -3,7 +3,6 @@
 use crossdock_sdk::abi::{Address, AllocateArgs, MemoryKind};
 
 use crate::devices::device::Device;
-use crate::devices::lost;
 use crate::error::Error;
 use crate::streams::stream::Stream;
 use crate::tensors::memory::Memory;
@@ -37,7 +36,7 @@ impl Memory {
         };
         device.check_not_lost("allocate")?;
         let allocated = device.hooks().allocate(args);
-        let address = allocated.inspect_err(|error| lost::notice([device].into_iter(), error))?;
+        let address = allocated.inspect_err(|error| device.notice_lost(error))?;
         Ok(made(address, Owner::Allocated))
     }
 
@@ -56,8 +55,7 @@ impl Memory {
         match allocated {
             Err(error) if error.is_unsupported() => Ok(None),
             allocated => {
-                let allocated =
-                    allocated.inspect_err(|error| lost::notice([device].into_iter(), error));
+                let allocated = allocated.inspect_err(|error| device.notice_lost(error));
                 let (device, owner) = (device.clone(), Owner::Allocated);
                 Ok(Some(Self::new(device, allocated?, size, kind, owner)))
             }
