@@ -8,7 +8,8 @@ use crossdock_sdk::abi::{AllocateArgs, Capabilities, DeviceInfo, MemoryKind};
 use crate::allocation::Allocation;
 use crate::case::{Unmet, Verdict, is_unsupported, skipped};
 use crate::event::{Event, HostEvent};
-use crate::stream::Stream;
+use crate::random::pattern;
+use crate::stream::{PITCH, ROW, ROWS, Stream};
 
 /// One device of one open plugin.
 #[derive(Debug, Clone, Copy)]
@@ -101,6 +102,15 @@ impl<'h> Subject<'h> {
     /// Allocates device memory.
     pub(crate) fn allocate(&self, size: u64) -> Result<Arc<Allocation<'h>>, Error> {
         Allocation::new(self.hooks, self.request(size)).map(Arc::new)
+    }
+
+    /// Memory with rows as [`Stream::pack`] takes them, and the bytes that it leaves of them.
+    pub(crate) fn pitched(&self, seed: u64) -> Result<(Arc<Allocation<'h>>, Vec<u8>), Error> {
+        let pitched = pattern(seed, ROWS * PITCH);
+        let memory = self.allocate(pitched.len() as u64)?;
+        memory.write(0, &pitched)?;
+        let rows = pitched.chunks(PITCH).flat_map(|row| row.iter().take(ROW));
+        Ok((memory, rows.copied().collect()))
     }
 
     /// Allocates memory of another kind, or skips the case where the device has none.

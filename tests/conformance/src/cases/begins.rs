@@ -9,7 +9,7 @@ use crate::allocation::Allocation;
 use crate::case::{Case, Verdict, ensure, same_bytes};
 use crate::event::LIMIT_NS;
 use crate::random::pattern;
-use crate::stream::{PITCH, ROW, ROWS, Stream};
+use crate::stream::Stream;
 use crate::subject::Subject;
 
 pub(super) const CASES: &[Case] = &[
@@ -62,11 +62,7 @@ fn fills(subject: &Subject<'_>) -> Verdict {
 
 fn copies_rows(subject: &Subject<'_>) -> Verdict {
     subject.needs(Capabilities::STRIDED_COPY)?;
-    let pitched = pattern(93, ROWS * PITCH);
-    let source = subject.allocate(pitched.len() as u64)?;
-    source.write(0, &pitched)?;
-    let rows = pitched.chunks(PITCH).flat_map(|row| row.iter().take(ROW));
-    let wanted: Vec<u8> = rows.copied().collect();
+    let (source, wanted) = subject.pitched(93)?;
     is_last(subject, &wanted, |stream, memory| {
         stream.pack(memory, &source)
     })

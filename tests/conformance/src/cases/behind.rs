@@ -14,7 +14,7 @@ use crate::event::{Event, LIMIT_NS, once_over};
 use crate::front::Front;
 use crate::host_call::HostCall;
 use crate::random::pattern;
-use crate::stream::{PITCH, ROW, ROWS, Stream};
+use crate::stream::Stream;
 use crate::subject::Subject;
 
 pub(super) const CASES: &[Case] = &[
@@ -152,11 +152,7 @@ fn fills(subject: &Subject<'_>) -> Verdict {
 
 fn copies_rows(subject: &Subject<'_>) -> Verdict {
     subject.needs(Capabilities::STRIDED_COPY)?;
-    let pitched = pattern(176, ROWS * PITCH);
-    let source = subject.allocate(pitched.len() as u64)?;
-    source.write(0, &pitched)?;
-    let rows = pitched.chunks(PITCH).flat_map(|row| row.iter().take(ROW));
-    let wanted: Vec<u8> = rows.copied().collect();
+    let (source, wanted) = subject.pitched(176)?;
     is_last(subject, &wanted, |stream, memory| {
         stream.pack(memory, &source)
     })
