@@ -68,12 +68,8 @@ impl Work {
     pub(crate) unsafe fn strided(device: &Arc<Device>, args: &StridedArgs) -> Result<Self, Error> {
         let operation = "copy_strided";
         device.check_open(operation)?;
-        // SAFETY: the caller vouches for the array.
-        let shape = unsafe { numbers(args.shape, args.rank)? };
-        // SAFETY: the caller vouches for the array.
-        let dst_strides = unsafe { numbers(args.dst_strides, args.rank)? };
-        // SAFETY: the caller vouches for the array.
-        let src_strides = unsafe { numbers(args.src_strides, args.rank)? };
+        // SAFETY: the caller's promise, passed on.
+        let [shape, dst_strides, src_strides] = unsafe { arrays(args)? };
         let bits = args.element_bits;
         let plan = Plan::new(&Elements {
             bits,
@@ -167,18 +163,16 @@ impl Work {
     }
 }
 
-/// An array of a strided copy.
+/// The arrays of a strided copy.
 ///
 /// # Safety
-/// Null, or `rank` numbers that live as long as the answer is used.
-unsafe fn numbers<'a>(array: *const i64, rank: u32) -> Result<&'a [i64], Error> {
-    let rank = usize::try_from(rank).unwrap_or(usize::MAX);
-    if rank > MAX_RANK || array.is_null() {
-        let why = "a shape of more than 64 axes, or without its numbers";
-        return Err(Error::new(Status::INVALID, "copy_strided", why));
-    }
-    // SAFETY: not null, and the caller vouches for `rank` numbers.
-    Ok(unsafe { std::slice::from_raw_parts(array, rank) })
+/// Each is null, or has `rank` numbers that live as long as the answer is used.
+unsafe fn arrays<'a>(args: &StridedArgs) -> Result<[&'a [i64]; 3], Error> {
+    // SAFETY: the caller's promise, passed on.
+    let read = (args.rank <= MAX_RANK).then(|| unsafe { args.arrays() });
+    let why = "a shape of more than 64 axes, or without its numbers";
+    let refused = || Error::new(Status::INVALID, "copy_strided", why);
+    read.flatten().ok_or_else(refused)
 }
 
 /// The bytes that a side touches, before and after its first element.
@@ -202,4 +196,4 @@ fn span(bits: u32, shape: &[i64], strides: &[i64]) -> (i128, i128) {
 const SHORT_BYTES: usize = 64 << 10;
 
 /// The contract's limit.
-const MAX_RANK: usize = 64;
+const MAX_RANK: u32 = 64;

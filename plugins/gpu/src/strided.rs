@@ -1,8 +1,6 @@
 //! Strided copies: planned as rows and planes, and made at once or on a stream.
 #![expect(unsafe_code, reason = "moves bytes between addresses")]
 
-use std::slice;
-
 use crossdock_sdk::abi::StridedArgs;
 
 use crate::copy::contiguous;
@@ -34,21 +32,15 @@ impl Shape {
             return Err(Fault::unsupported(OPERATION, why));
         }
         let item = u64::from(args.element_bits / 8);
-        let rank = usize::try_from(args.rank).unwrap_or(0);
-        if args.shape.is_null() || args.dst_strides.is_null() || args.src_strides.is_null() {
-            return Err(Fault::invalid(OPERATION, "an array is missing"));
-        }
-        // SAFETY: `rank` numbers, not null: checked, and the caller promises the length.
-        let shape = unsafe { slice::from_raw_parts(args.shape, rank) };
-        // SAFETY: as above.
-        let dst = unsafe { slice::from_raw_parts(args.dst_strides, rank) };
-        // SAFETY: as above.
-        let src = unsafe { slice::from_raw_parts(args.src_strides, rank) };
+        // SAFETY: the caller's promise, passed on.
+        let arrays = unsafe { args.arrays() };
+        let missing = || Fault::invalid(OPERATION, "an array is missing");
+        let [shape, dst, src] = arrays.ok_or_else(missing)?;
         let bytes = |stride: i64| {
             let bytes = stride.checked_mul(item.cast_signed());
             bytes.ok_or_else(|| Fault::invalid(OPERATION, "a stride beyond 64 bits"))
         };
-        let mut dimensions = Vec::with_capacity(rank);
+        let mut dimensions = Vec::with_capacity(shape.len());
         for ((extent, dst), src) in shape.iter().zip(dst).zip(src) {
             let extent = u64::try_from(*extent).ok().filter(|extent| *extent > 0);
             let extent = extent.ok_or_else(|| Fault::invalid(OPERATION, "an extent below 1"))?;

@@ -11,7 +11,7 @@
 //! | file | what it holds |
 //! | --- | --- |
 //! | `status` | result codes |
-//! | `types` | handles, addresses, argument and answer structs |
+//! | `types`, `strided` | handles, addresses, argument and answer structs; the arrays of a strided copy |
 //! | `host` | what a host gives a plugin |
 //! | `error` | the error object a plugin makes and frees |
 //! | `table` | the table and its mandatory hooks |
@@ -44,6 +44,7 @@ mod peer;
 mod pointer;
 mod status;
 mod streams;
+mod strided;
 mod table;
 mod types;
 

@@ -226,17 +226,10 @@ pub(crate) fn extents(args: &StridedArgs) -> Result<(Reach, Reach), Error> {
             format!("{rank} dimensions of {bits}-bit elements"),
         ));
     }
-    let arrays = [args.shape, args.dst_strides, args.src_strides];
-    if arrays.iter().any(|array| array.is_null()) {
+    // SAFETY: those that are not NULL have `rank` numbers by the hook's contract.
+    let Some([shape, dst, src]) = (unsafe { args.arrays() }) else {
         return Err(invalid(HOOK, "`shape` or strides are NULL"));
-    }
-    let rank = args.rank as usize;
-    // SAFETY: not NULL, and of `rank` numbers by the hook's contract.
-    let shape = unsafe { std::slice::from_raw_parts(args.shape, rank) };
-    // SAFETY: as above.
-    let dst = unsafe { std::slice::from_raw_parts(args.dst_strides, rank) };
-    // SAFETY: as above.
-    let src = unsafe { std::slice::from_raw_parts(args.src_strides, rank) };
+    };
     if let Some(extent) = shape.iter().find(|extent| **extent <= 0) {
         return Err(invalid(HOOK, format!("an extent is {extent}")));
     }
