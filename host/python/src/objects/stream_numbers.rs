@@ -118,11 +118,8 @@ pub(crate) fn wanted(
 /// it, so the tensor is ready when it is handed out.
 fn per_thread(py: Python<'_>, device: DLDevice) -> PyResult<Wanted> {
     let device: Handle<XdDevice> = device_of(py, home(device))?;
-    let stream: Result<Handle<XdStream>, Failed> = made(|out| {
-        // SAFETY: the number names a stream that each thread has, whose end comes with the thread's.
-        unsafe { (api().stream_wrap)(device.lend(), CUDA_PER_THREAD.unsigned_abs(), out) }
-    });
-    match stream {
+    // SAFETY: the number names a stream that each thread has, whose end comes with the thread's.
+    match unsafe { wrap(&device, CUDA_PER_THREAD.unsigned_abs()) } {
         Ok(stream) => Ok(Wanted::On(stream)),
         Err(failed) if failed.status() == Status::UNSUPPORTED => Ok(Wanted::Ready),
         Err(failed) => Err(failed.into()),
@@ -219,10 +216,19 @@ pub(crate) unsafe fn wrapped(
     native: u64,
 ) -> PyResult<Handle<XdStream>> {
     let device: Handle<XdDevice> = device_of(py, home(device))?;
-    Ok(made(|out| {
+    // SAFETY: the caller's promise, passed on.
+    Ok(unsafe { wrap(&device, native) }?)
+}
+
+/// The same on a device that was found.
+///
+/// # Safety
+/// As [`wrapped`].
+unsafe fn wrap(device: &Handle<XdDevice>, native: u64) -> Result<Handle<XdStream>, Failed> {
+    made(|out| {
         // SAFETY: the caller's promise, passed on.
         unsafe { (api().stream_wrap)(device.lend(), native, out) }
-    })?)
+    })
 }
 
 /// The integer that the vendor's API uses for a stream.
