@@ -80,8 +80,8 @@ pub(crate) fn wait_until_over(
             std::thread::yield_now();
             continue;
         }
-        // So the end is seen late by a sixteenth of the wait at most.
-        let pause = begun.elapsed() / 16;
+        // So the end is seen late by a thirty-second part of the wait at most.
+        let pause = begun.elapsed() / 32;
         rest(deadline.at_most(pause.clamp(SHORTEST_PAUSE, LONGEST_PAUSE)));
     }
     Ok(Progress::Running)
@@ -95,5 +95,5 @@ fn rest(until: Deadline) {
 }
 
 const BUSY_ROUNDS: u32 = 64;
-const SHORTEST_PAUSE: Duration = Duration::from_micros(20);
+const SHORTEST_PAUSE: Duration = Duration::from_micros(10);
 const LONGEST_PAUSE: Duration = Duration::from_millis(1);

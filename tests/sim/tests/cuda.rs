@@ -93,6 +93,25 @@ fn memory_goes_between_processes_as_the_documents_say() {
 }
 
 #[test]
+fn what_the_documents_leave_open_is_answered_as_the_page_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = program("questions", folder.path()) else {
+        return;
+    };
+    let page = std::fs::read_to_string(root().join("docs/gpu.md")).unwrap();
+    for policy in POLICIES {
+        let output = simulated(&["--policy", policy, "--queues", "8"], &program, &[]);
+        let told = told(&output);
+        assert_eq!(output.status.code(), Some(0), "{policy}: {told}");
+        for line in told.lines() {
+            let row = format!("| {} |", line.replace('\t', " | "));
+            assert!(page.contains(&row), "{policy}: docs/gpu.md lacks {row}");
+        }
+        assert!(told.lines().count() > 20, "{policy}: {told}");
+    }
+}
+
+#[test]
 fn a_lost_device_stays_lost_and_the_others_do_not() {
     let folder = tempfile::tempdir().unwrap();
     let Some(program) = program("lost", folder.path()) else {
