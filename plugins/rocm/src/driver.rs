@@ -95,7 +95,7 @@ impl Vendor for Hip {
     const PINNED_TYPE: DeviceType = DeviceType::ROCM_HOST;
     const MANAGED_TYPE: Option<DeviceType> = None;
     const DEFAULT_STREAM: u64 = 0;
-    // HIP 7 calls the same stream 1 as well. Versions before have no such stream, and take the word for an address.
+    // Newer versions call the same stream 1 as well. Those before take the word for an address.
     const DEFAULT_STREAMS: &'static [u64] = &[0];
     const OWN_STREAM: u64 = 2;
 
