@@ -21,7 +21,7 @@ COMMAND = "crossdock"
 MODULE = "lib_crossdock.so"
 MODULE_NAME = "_crossdock.abi3.so"
 # The CPU's is built in.
-PLUGINS = ["cuda", "opencl"]
+PLUGINS = ["cuda", "opencl", "rocm"]
 PLUGIN_FILES = [f"libcrossdock_plugin_{name}.so" for name in PLUGINS]
 CRATES = ["capi", "cli", "python", *(f"plugin-{name}" for name in PLUGINS)]
 

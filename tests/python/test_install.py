@@ -324,6 +324,7 @@ def test_command_package_and_scripts_find_each_other(prefix: Path) -> None:
             "lib/cmake/Crossdock",
             "lib/crossdock/plugins/libcrossdock_plugin_cuda.so",
             "lib/crossdock/plugins/libcrossdock_plugin_opencl.so",
+            "lib/crossdock/plugins/libcrossdock_plugin_rocm.so",
         )
     ]
     started = call(sys.executable, "-c", "from crossdock._command import main; main()", "--version",
@@ -370,6 +371,7 @@ def test_files_are_everybodys_to_read_and_the_owners_to_write(prefix: Path) -> N
         "lib/libcrossdock.so.1.0.0",
         "lib/crossdock/plugins/libcrossdock_plugin_cuda.so",
         "lib/crossdock/plugins/libcrossdock_plugin_opencl.so",
+        "lib/crossdock/plugins/libcrossdock_plugin_rocm.so",
         "lib/crossdock/python/crossdock/_crossdock.abi3.so",
     }
     for folder in [prefix, *(path for path in prefix.rglob("*") if path.is_dir())]:

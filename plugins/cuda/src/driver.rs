@@ -85,11 +85,9 @@ impl Vendor for Cuda {
         driver = "libcuda.so.1"
     );
     const LIBRARY: &'static str = LIBRARY;
-    const DEVICE_TYPES: [DeviceType; 3] = [
-        DeviceType::CUDA,
-        DeviceType::CUDA_HOST,
-        DeviceType::CUDA_MANAGED,
-    ];
+    const DEVICE_TYPE: DeviceType = DeviceType::CUDA;
+    const PINNED_TYPE: DeviceType = DeviceType::CUDA_HOST;
+    const MANAGED_TYPE: Option<DeviceType> = Some(DeviceType::CUDA_MANAGED);
     const DEFAULT_STREAM: u64 = 1;
     const DEFAULT_STREAMS: &'static [u64] = &[0, 1];
     const OWN_STREAM: u64 = 2;
@@ -102,20 +100,20 @@ impl Vendor for Cuda {
         call!(self.cuInit(0))
     }
 
-    fn version(&self) -> Result<String, String> {
+    fn version(&self) -> Result<String, Unusable> {
         let mut number = 0;
         if let Err(code) = call!(self.cuDriverGetVersion(&raw mut number)) {
             let (name, text) = self.words_of(code);
-            return Err(format!(
+            return Err(Unusable::TooOld(format!(
                 "`{}` returned {} ({name}): {text}",
                 code.call, code.number
-            ));
+            )));
         }
         if number < codes::OLDEST {
             let (has, needs) = (version_text(number), version_text(codes::OLDEST));
-            return Err(format!(
+            return Err(Unusable::TooOld(format!(
                 "the driver is for CUDA {has}, and this plugin needs one for {needs} or newer"
-            ));
+            )));
         }
         Ok(version_text(number))
     }
@@ -487,14 +485,14 @@ impl Vendor for Cuda {
         let [first, second, ..] = column.value.to_le_bytes();
         let short = u16::from_le_bytes([first, second]);
         let (at, word) = (column.address, column.value);
-        let (width, height, pitch) = (size(column.width), size(column.height), size(column.pitch));
-        match (column.unit, column.height) {
-            (1, 1) => call!(self.cuMemsetD8Async(at, first, width, stream)),
-            (2, 1) => call!(self.cuMemsetD16Async(at, short, width, stream)),
-            (_, 1) => call!(self.cuMemsetD32Async(at, word, width, stream)),
-            (1, _) => call!(self.cuMemsetD2D8Async(at, pitch, first, width, height, stream)),
-            (2, _) => call!(self.cuMemsetD2D16Async(at, pitch, short, width, height, stream)),
-            _ => call!(self.cuMemsetD2D32Async(at, pitch, word, width, height, stream)),
+        let (count, pitch) = (size(column.count), size(column.pitch));
+        match (column.unit, column.pitch == column.unit) {
+            (1, true) => call!(self.cuMemsetD8Async(at, first, count, stream)),
+            (2, true) => call!(self.cuMemsetD16Async(at, short, count, stream)),
+            (_, true) => call!(self.cuMemsetD32Async(at, word, count, stream)),
+            (1, false) => call!(self.cuMemsetD2D8Async(at, pitch, first, 1, count, stream)),
+            (2, false) => call!(self.cuMemsetD2D16Async(at, pitch, short, 1, count, stream)),
+            (_, false) => call!(self.cuMemsetD2D32Async(at, pitch, word, 1, count, stream)),
         }
     }
 }

@@ -1,64 +1,20 @@
-//! The driver's functions, opened by their names. They are declared here with integers, because a driver may answer a
-//! number that an enumeration does not have. The compiler compares each with NVIDIA's declaration.
-#![expect(unsafe_code, reason = "looks for functions in a library")]
+//! The driver's functions, opened by their names. The compiler compares each declaration with NVIDIA's.
 #![expect(non_snake_case, reason = "functions have the driver's names")]
 
-use std::error::Error as _;
 use std::ffi::{c_char, c_int, c_uint, c_void};
-use std::mem::ManuallyDrop;
 
-use crossdock_plugin_gpu::vendor::{Answer, Code, HostFunction, Unusable};
+use crossdock_plugin_gpu::functions;
+use crossdock_plugin_gpu::vendor::{Answer, Code, HostFunction, Library, Unusable};
 use cudarc::driver::sys;
-use libloading::Library;
 
 use crate::structs::{Planes, PoolAccess, PoolProperties, RowsCopy};
 
 /// The library that every driver of NVIDIA's comes with.
 pub(crate) const LIBRARY: &str = "libcuda.so.1";
 
-/// Declares the table: `name(OURS as THEIRS, ..)`. Older drivers lack the optional functions.
-macro_rules! functions {
-    (
-        required { $($name:ident($($ours:ty as $theirs:ty),* $(,)?);)* }
-        optional { $($maybe:ident($($our:ty as $their:ty),* $(,)?);)* }
-    ) => {
-        /// The functions of an opened driver.
-        #[derive(Debug)]
-        pub(crate) struct Functions {
-            $(pub(crate) $name: unsafe extern "C" fn($($ours),*) -> c_int,)*
-            $(pub(crate) $maybe: Option<unsafe extern "C" fn($($our),*) -> c_int>,)*
-            /// Never unloaded: other threads, and host functions that it calls, may run its code.
-            _library: ManuallyDrop<Library>,
-        }
-
-        $(functions!(@compare $name($($ours as $theirs),*));)*
-        $(functions!(@compare $maybe($($our as $their),*));)*
-
-        impl Functions {
-            /// Finds all of them.
-            fn of(library: Library) -> Result<Self, Unusable> {
-                $(let $name = find(&library, stringify!($name));)*
-                $(let $maybe = find(&library, stringify!($maybe));)*
-                let missing = [$((stringify!($name), $name.is_none()),)*];
-                let missing = missing.iter().filter(|(_, is_missing)| *is_missing);
-                let names: Vec<_> = missing.map(|(name, _)| format!("`{name}`")).collect();
-                if !names.is_empty() {
-                    let why = format!(
-                        "`{LIBRARY}` is there and lacks {}: it is no driver, or too old a one",
-                        listed(&names)
-                    );
-                    return Err(Unusable::Broken(why));
-                }
-                let lacks = || Unusable::Broken(String::new());
-                Ok(Self {
-                    $($name: $name.ok_or_else(lacks)?,)*
-                    $($maybe,)*
-                    _library: ManuallyDrop::new(library),
-                })
-            }
-        }
-    };
-    (@compare $name:ident($($ours:ty as $theirs:ty),*)) => {
+/// Compares a declaration with NVIDIA's.
+macro_rules! compare {
+    ($name:ident($($ours:ty as $theirs:ty),*)) => {
         const _: unsafe fn($($theirs),*) -> sys::CUresult = sys::$name;
         $(const _: () = assert!(size_of::<$ours>() == size_of::<$theirs>());)*
         $(const _: () = assert!(align_of::<$ours>() == align_of::<$theirs>());)*
@@ -66,6 +22,7 @@ macro_rules! functions {
 }
 
 functions! {
+    Functions, compared by compare;
     required {
         cuInit(u32 as c_uint);
         cuDriverGetVersion(*mut c_int as *mut c_int);
@@ -206,46 +163,8 @@ pub(crate) use call;
 impl Functions {
     /// Opens the driver's library.
     pub(crate) fn load() -> Result<Self, Unusable> {
-        // SAFETY: loading the vendor's driver runs its initialisers, which is what this plugin is for.
-        let opened = unsafe { Library::new(LIBRARY) };
-        let library = opened.map_err(|error| {
-            let why = error
-                .source()
-                .map_or_else(|| error.to_string(), ToString::to_string);
-            not_opened(&why)
-        })?;
-        Self::of(library)
+        Self::of(Library::open(&[LIBRARY], "NVIDIA's driver")?)
     }
-}
-
-/// One function, if the library has it.
-fn find<T: Copy>(library: &Library, name: &str) -> Option<T> {
-    // SAFETY: the declaration of the table is that of the driver's header, with integers of the same size.
-    let found = unsafe { library.get::<T>(name) };
-    found.ok().map(|function| *function)
-}
-
-/// The first of the names, and how many more there are, for a message.
-fn listed(names: &[String]) -> String {
-    let shown = names.iter().take(3).cloned().collect::<Vec<_>>().join(", ");
-    match names.len().saturating_sub(3) {
-        0 => shown,
-        more => format!("{shown} and {more} more"),
-    }
-}
-
-/// What the dynamic linker says of a library: that it is not there, or why it is not loaded.
-fn not_opened(why: &str) -> Unusable {
-    let is_absent = why.contains("No such file") && why.contains(&format!("{LIBRARY}:"));
-    if !is_absent {
-        return Unusable::Broken(format!("`{LIBRARY}` does not load: {why}"));
-    }
-    let path = std::env::var("LD_LIBRARY_PATH").unwrap_or_default();
-    let folders = match path.as_str() {
-        "" => "in the system's folders (LD_LIBRARY_PATH is not set)".to_owned(),
-        path => format!("in {path} (LD_LIBRARY_PATH) and the system's folders"),
-    };
-    Unusable::Absent(format!("NVIDIA's driver: looked for `{LIBRARY}` {folders}"))
 }
 
 /// The answer that a result's number stands for.

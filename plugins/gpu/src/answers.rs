@@ -53,8 +53,10 @@ pub enum Sort {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Unusable {
-    /// It is not there: what was looked for, and where.
+    /// It is not there, or none that this plugin is for: what was looked for, and where.
     Absent(String),
+    /// It is too old: which version it has, and which is needed.
+    TooOld(String),
     /// It is there and does not work: why.
     Broken(String),
 }
@@ -177,7 +179,7 @@ pub struct Region {
     pub depth: u64,
 }
 
-/// A fill of rows with gaps between them.
+/// A fill of units, one after the other or with gaps between them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(
     clippy::exhaustive_structs,
@@ -190,11 +192,9 @@ pub struct Column {
     pub unit: u64,
     /// The low bytes count.
     pub value: u32,
-    /// Units in a row.
-    pub width: u64,
-    /// Rows.
-    pub height: u64,
-    /// Bytes from row to row.
+    /// Units.
+    pub count: u64,
+    /// Bytes from unit to unit: `unit` where there are no gaps.
     pub pitch: u64,
 }
 

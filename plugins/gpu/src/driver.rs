@@ -20,6 +20,18 @@ pub(crate) enum Presence {
     Broken(Fault),
 }
 
+impl Presence {
+    /// Why a driver cannot be used.
+    fn without<V: Vendor>(unusable: Unusable) -> Self {
+        let broken = |status, why| Self::Broken(Fault::new(status, V::LIBRARY, why));
+        match unusable {
+            Unusable::Absent(what) => Self::Absent(what),
+            Unusable::TooOld(why) => broken(Status::DRIVER_TOO_OLD, why),
+            Unusable::Broken(why) => broken(Status::NO_DRIVER, why),
+        }
+    }
+}
+
 /// Whether the driver may be called in this process, now.
 #[derive(Debug)]
 pub(crate) struct Process {
@@ -107,12 +119,7 @@ impl<V: Vendor> Driver<V> {
 
     /// Opens the library and starts the driver.
     fn start() -> Result<Self, Presence> {
-        let vendor = V::load().map_err(|unusable| match unusable {
-            Unusable::Absent(what) => Presence::Absent(what),
-            Unusable::Broken(why) => {
-                Presence::Broken(Fault::new(Status::NO_DRIVER, V::LIBRARY, why))
-            }
-        })?;
+        let vendor = V::load().map_err(Presence::without::<V>)?;
         let driver = Self {
             vendor,
             version: String::new(),
@@ -122,10 +129,7 @@ impl<V: Vendor> Driver<V> {
                 is_forked: AtomicBool::new(false),
             }),
         };
-        let version = driver
-            .vendor
-            .version()
-            .map_err(|why| Presence::Broken(Fault::new(Status::DRIVER_TOO_OLD, V::LIBRARY, why)))?;
+        let version = driver.vendor.version().map_err(Presence::without::<V>)?;
         driver
             .vendor
             .start()

@@ -42,19 +42,16 @@ fn columns(address: u64, bytes: u64, pattern: &[u8]) -> Vec<Column> {
     let unit = [4, 2].into_iter().find(is_fit).unwrap_or(1);
     let count = bytes / length.max(1);
     let units = pattern.chunks(usize::try_from(unit).unwrap_or(1));
-    let one_column = length == unit;
     let column = |(at, value): (u64, &[u8])| {
         let mut word = [0; 4];
         for (to, from) in word.iter_mut().zip(value) {
             *to = *from;
         }
-        let (width, height) = if one_column { (count, 1) } else { (1, count) };
         Column {
             address: address + at * unit,
             unit,
             value: u32::from_le_bytes(word),
-            width,
-            height,
+            count,
             pitch: length,
         }
     };
@@ -82,10 +79,10 @@ mod tests {
     fn made(address: u64, bytes: usize, pattern: &[u8]) -> Vec<u8> {
         let mut memory = vec![0; bytes];
         for column in columns(address, bytes as u64, pattern) {
-            for row in 0..column.height {
-                for at in 0..column.width * column.unit {
+            for row in 0..column.count {
+                for at in 0..column.unit {
                     let place = column.address - address + row * column.pitch + at;
-                    let value = column.value.to_le_bytes()[index(at % column.unit)];
+                    let value = column.value.to_le_bytes()[index(at)];
                     memory[index(place)] = value;
                 }
             }

@@ -6,6 +6,7 @@
 //! | file | what it holds |
 //! | --- | --- |
 //! | `vendor`, `answers` | what a vendor's crate gives |
+//! | `library` | the vendor's library and its functions, for that crate |
 //! | `driver` | the driver, looked for and opened, and whether it may still be called |
 //! | `device`, `current` | one device, and calls inside of its context |
 //! | `memory`, `blocks`, `counts` | allocations, memory that is kept, and what is counted |
@@ -19,8 +20,9 @@
 //!
 //! # Decisions
 //!
-//! - *The first need holds a device's primary context*, and no call before it: listing devices makes none. Each call
-//!   enters its context and leaves the thread's as it was. Work on streams of others is done in their context.
+//! - *The first need holds a device's context*, and no call before it: listing devices makes none. Each call enters its
+//!   context and leaves the thread's as it was. Work on streams of others is done in their context. Where a driver has
+//!   devices and no contexts, a word for the device takes their place.
 //! - *Nothing waits for a whole device.* Memory comes from a pool in stream order, on a stream of its own; where the
 //!   driver has none, and for pinned and managed memory, blocks are kept for the next allocation until the plugin is
 //!   closed, as their free would wait.
@@ -49,6 +51,7 @@ mod event;
 mod fault;
 mod fill;
 mod host_call;
+mod library;
 mod memory;
 mod native;
 mod ordering;

@@ -13,6 +13,7 @@ use crossdock_sdk::abi::{
     MemoryInfo, MemoryKind, MemoryUsage, PointerInfo, ProbeInfo, QueryCost, Status, StreamHandle,
 };
 use crossdock_sdk::deadline::{Deadline, limit};
+use crossdock_sdk::dlpack::DeviceType;
 use crossdock_sdk::handles::Handles;
 use crossdock_sdk::log;
 use crossdock_sdk::plugin::{Attributes, Error, Groups, Host, Plugin, Pool, fixed_text};
@@ -101,17 +102,16 @@ impl<V: Vendor> Plugin for Gpu<V> {
 
     fn device_info(&self, device: u32) -> Result<DeviceInfo, Error> {
         let found = self.device(device, "device_info")?;
-        let [own, pinned, managed] = V::DEVICE_TYPES;
         let facts = &found.facts;
-        let mut info = DeviceInfo::new(own, device, &facts.name);
+        let mut info = DeviceInfo::new(V::DEVICE_TYPE, device, &facts.name);
         info.uuid = facts.uuid;
         info.pci_bus_id = fixed_text(&facts.pci_bus_id);
         info.driver_version = fixed_text(&self.driver.version);
         info.total_memory = facts.total_memory;
         info.capabilities = capabilities(found);
         info.address_form = AddressForm::POINTER;
-        info.pinned_dl_type = pinned.raw();
-        info.managed_dl_type = managed.raw();
+        info.pinned_dl_type = V::PINNED_TYPE.raw();
+        info.managed_dl_type = V::MANAGED_TYPE.map_or(0, DeviceType::raw);
         Ok(info)
     }
 

@@ -10,6 +10,7 @@ use crossdock_sdk::dlpack::DeviceType;
 pub use crate::answers::{
     Code, Column, Facts, Kind, Known, PoolBytes, Region, Rows, Sort, Unusable, Way,
 };
+pub use crate::library::Library;
 
 /// What a call of the driver gives.
 pub type Answer<T = ()> = Result<T, Code>;
@@ -23,8 +24,12 @@ pub trait Vendor: Sized + std::fmt::Debug + Send + Sync + 'static {
     const DESCRIPTION: &'static str;
     /// The driver's library, for texts.
     const LIBRARY: &'static str;
-    /// The DLPack types of device, pinned and managed memory.
-    const DEVICE_TYPES: [DeviceType; 3];
+    /// The DLPack type of its devices and their memory.
+    const DEVICE_TYPE: DeviceType;
+    /// The DLPack type of pinned memory.
+    const PINNED_TYPE: DeviceType;
+    /// The DLPack type of managed memory; none where that has the devices' own.
+    const MANAGED_TYPE: Option<DeviceType>;
     /// The handle of the default stream in the driver's calls.
     const DEFAULT_STREAM: u64;
     /// Handles that mean the device's default stream, for `stream_wrap`.
@@ -44,11 +49,11 @@ pub trait Vendor: Sized + std::fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// The driver's.
     fn start(&self) -> Answer;
-    /// Its version as people write it; an error where it is too old for this plugin.
+    /// Its version as people write it; asked before it is started.
     ///
     /// # Errors
-    /// The version that it has, and the one that it needs.
-    fn version(&self) -> Result<String, String>;
+    /// It is not of a version that the plugin can use: which it has, and which are needed.
+    fn version(&self) -> Result<String, Unusable>;
     /// What a result stands for.
     fn sort_of(code: Code) -> Sort;
     /// The driver's name of a result, and its sentence; empty where it has none.
@@ -74,7 +79,7 @@ pub trait Vendor: Sized + std::fmt::Debug + Send + Sync + 'static {
     /// The driver's.
     fn known(&self, address: u64) -> Answer<Option<Known>>;
 
-    // Contexts.
+    // Contexts. A vendor that has devices and no contexts gives a word for each device, which is not 0.
 
     /// Holds the device's primary context.
     ///
@@ -236,7 +241,8 @@ pub trait Vendor: Sized + std::fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// The driver's.
     fn wait_event(&self, stream: u64, event: u64) -> Answer;
-    /// Lets a stream wait until a word of 32 bits is at least `value`, in the order of its wrapping.
+    /// Lets a stream wait until a word of 32 bits is at least `value`. Neither is above 2 to the 30, so that it does not
+    /// matter whether the driver compares with a sign.
     ///
     /// # Errors
     /// The driver's.
@@ -331,12 +337,12 @@ pub trait Vendor: Sized + std::fmt::Debug + Send + Sync + 'static {
     /// # Safety
     /// - As [`Vendor::copy`], for every row.
     unsafe fn copy_rows(&self, region: &Region, stream: u64) -> Answer;
-    /// Fills rows.
+    /// Fills units, with or without gaps between them.
     ///
     /// # Errors
     /// The driver's.
     ///
     /// # Safety
-    /// - The rows are valid until the fill is done.
+    /// - The units are valid until the fill is done.
     unsafe fn fill(&self, column: &Column, stream: u64) -> Answer;
 }

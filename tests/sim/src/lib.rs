@@ -1,7 +1,7 @@
 //! Simulated GPU drivers behind the vendors' own functions, over [`crossdock_sim_engine`].
 //!
-//! The library is one core, `libcrossdock_sim.so`, with the functions of every vendor. What programs open is
-//! an empty shell with the vendor's name that needs the core (`scripts/with-sim` makes them): `libcuda.so.1`.
+//! The library is one core, `libcrossdock_sim.so`, with the functions of every vendor. What programs open is an empty
+//! shell with the vendor's name that needs the core (`scripts/with-sim` makes them): `libcuda.so.1`, `libamdhip64.so.7`.
 //! Nothing here is ever on a default path, and each device says that it is simulated.
 //!
 //! | file or folder | what it holds |
@@ -12,12 +12,16 @@
 //! | `control` | functions for tests: reports, leaks, the calls that waited for a device |
 //! | `callers` | who calls: code, and the line of Python |
 //! | `at_exit` | what is reported as the process ends |
+//! | `face` | what the functions of all vendors have in common |
 //! | `cuda` | the functions of the CUDA driver |
+//! | `hip` | the functions of AMD's HIP runtime |
 
 mod at_exit;
 mod callers;
 mod control;
 mod cuda;
+mod face;
 mod fence;
+mod hip;
 mod process;
 mod settings;

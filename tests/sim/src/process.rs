@@ -7,6 +7,7 @@ use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError};
 use crossdock_sim_engine::{Engine, Report, Site};
 
 use crate::at_exit;
+use crate::face::Face;
 use crate::fence::say;
 use crate::settings::Settings;
 
@@ -15,6 +16,10 @@ use crate::settings::Settings;
 pub(crate) struct Process {
     pub(crate) engine: Engine,
     pub(crate) driver: i32,
+    /// Major and minor version of HIP.
+    pub(crate) hip: (i32, i32),
+    /// The devices that the clients of each vendor see, by the engine's numbers.
+    devices: [Vec<u32>; 2],
     pub(crate) missing: Vec<String>,
     pub(crate) has_peers: bool,
     tells_leaks: bool,
@@ -50,10 +55,15 @@ impl Process {
 
     fn new() -> Result<Self, String> {
         let settings = Settings::of_process()?;
+        let [cuda, rocm] = Self::count(&settings.engine.vendors);
+        let of_hip: Vec<u32> = (cuda..cuda + rocm).collect();
+        let devices = [(0..cuda).collect(), crate::hip::visible(of_hip)];
         let engine = Engine::new(settings.engine).map_err(|error| error.to_string())?;
         Ok(Self {
             engine,
             driver: settings.driver,
+            hip: settings.hip,
+            devices,
             missing: settings.missing,
             has_peers: settings.has_peers,
             tells_leaks: settings.tells_leaks,
@@ -62,6 +72,25 @@ impl Process {
             waits: Mutex::default(),
             calls: Mutex::default(),
         })
+    }
+
+    fn count(vendors: &[u32]) -> [u32; 2] {
+        let of = |at: usize| vendors.get(at).copied().unwrap_or(0);
+        [of(0), of(1)]
+    }
+
+    /// The devices that the clients of a vendor see.
+    pub(crate) fn devices(&self, face: Face) -> &[u32] {
+        let [cuda, hip] = &self.devices;
+        match face {
+            Face::Cuda => cuda,
+            Face::Hip => hip,
+        }
+    }
+
+    /// Whether 1 names the default stream: HIP has that number from 6.3 on.
+    pub(crate) fn has_legacy(&self, face: Face) -> bool {
+        face == Face::Cuda || self.hip >= (6, 3)
     }
 
     /// Whether this is a child that was forked after the engine was made.

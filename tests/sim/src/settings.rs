@@ -2,7 +2,9 @@
 //!
 //! | word | what it is |
 //! | --- | --- |
-//! | `cuda` | number of CUDA devices |
+//! | `cuda` | number of CUDA devices: 1, or none where there is `rocm` |
+//! | `rocm` | number of ROCm devices, which the engine numbers behind CUDA's |
+//! | `hip` | the version that HIP says it has, as `7.0` |
 //! | `mem` | memory of each: bytes, or with `K`, `M`, `G` behind |
 //! | `policy` | `threads`, `seeded` or `lazy` |
 //! | `seed` | of every choice |
@@ -25,7 +27,11 @@ use crossdock_sim_engine::{Config, Fault, Link, Moment, Policy};
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) engine: Config,
+    cuda: Option<u32>,
+    rocm: Option<u32>,
     pub(crate) driver: i32,
+    /// Major and minor version of HIP.
+    pub(crate) hip: (i32, i32),
     pub(crate) missing: Vec<String>,
     pub(crate) has_peers: bool,
     pub(crate) tells_leaks: bool,
@@ -49,7 +55,10 @@ impl Settings {
                 standstill: STANDSTILL,
                 ..Config::default()
             },
+            cuda: None,
+            rocm: None,
             driver: 13_000,
+            hip: (7, 0),
             missing: Vec::new(),
             has_peers: true,
             tells_leaks: false,
@@ -61,13 +70,22 @@ impl Settings {
                 .set(name, value)
                 .ok_or_else(|| format!("`{word}` of CROSSDOCK_SIM is not understood"))?;
         }
+        let cuda = settings.cuda.unwrap_or(u32::from(settings.rocm.is_none()));
+        let rocm = settings.rocm.unwrap_or(0);
+        settings.engine.devices = cuda.checked_add(rocm).ok_or("too many devices")?;
+        settings.engine.vendors = vec![cuda, rocm];
         Ok(settings)
     }
 
     fn set(&mut self, name: &str, value: &str) -> Option<()> {
         let engine = &mut self.engine;
         match name {
-            "cuda" => engine.devices = value.parse().ok()?,
+            "cuda" => self.cuda = Some(value.parse().ok()?),
+            "rocm" => self.rocm = Some(value.parse().ok()?),
+            "hip" => {
+                let (major, minor) = value.split_once('.')?;
+                self.hip = (major.parse().ok()?, minor.parse().ok()?);
+            }
             "mem" => engine.memory_bytes = bytes(value)?,
             "seed" => engine.seed = value.parse().ok()?,
             "queues" => engine.queues = value.parse().ok()?,

@@ -68,7 +68,9 @@ macro_rules! right {
 impl Vendor for Broken {
     const DESCRIPTION: &'static str = Cuda::DESCRIPTION;
     const LIBRARY: &'static str = Cuda::LIBRARY;
-    const DEVICE_TYPES: [DeviceType; 3] = Cuda::DEVICE_TYPES;
+    const DEVICE_TYPE: DeviceType = Cuda::DEVICE_TYPE;
+    const PINNED_TYPE: DeviceType = Cuda::PINNED_TYPE;
+    const MANAGED_TYPE: Option<DeviceType> = Cuda::MANAGED_TYPE;
     const DEFAULT_STREAM: u64 = Cuda::DEFAULT_STREAM;
     const DEFAULT_STREAMS: &'static [u64] = Cuda::DEFAULT_STREAMS;
     const OWN_STREAM: u64 = Cuda::OWN_STREAM;
@@ -83,7 +85,7 @@ impl Vendor for Broken {
 
     right! {
         fn start() -> Answer;
-        fn version() -> Result<String, String>;
+        fn version() -> Result<String, Unusable>;
         fn words_of(code: Code) -> (String, String);
         fn count() -> Answer<u32>;
         fn facts(ordinal: i32) -> Answer<Facts>;
@@ -239,7 +241,7 @@ impl Vendor for Broken {
     unsafe fn fill(&self, column: &Column, stream: u64) -> Answer {
         let mut column = *column;
         if makes("fills a half") {
-            column.width /= 2;
+            column.count /= 2;
         }
         // SAFETY: the caller vouches for more than is filled.
         unsafe { self.0.fill(&column, stream) }

@@ -72,6 +72,13 @@ impl Arena {
         (start, start + self.stride)
     }
 
+    /// The device whose range an address is in.
+    pub(crate) fn device_at(&self, at: u64) -> Option<u32> {
+        let offset = at.checked_sub(address(self.callers))?;
+        let device = u32::try_from(offset / self.stride).ok()?;
+        (offset < self.bytes).then_some(device)
+    }
+
     pub(crate) fn contains(&self, at: u64) -> bool {
         at.checked_sub(address(self.callers))
             .is_some_and(|offset| offset < self.bytes)

@@ -46,6 +46,9 @@ impl Default for Link {
 pub struct Config {
     /// Number of devices.
     pub devices: u32,
+    /// How many of them each vendor has, one vendor's behind the other's; empty where all are one's. A vendor knows
+    /// nothing of what another one registered; all else they have in common.
+    pub vendors: Vec<u32>,
     /// Memory of each.
     pub memory_bytes: u64,
     /// Hardware queues of each device, at least 1. A new stream gets one with the fewest streams,
@@ -90,10 +93,24 @@ pub struct Config {
     pub workers: usize,
 }
 
+impl Config {
+    /// The vendor of a device, by the vendor's index.
+    #[must_use]
+    pub fn vendor_of(&self, device: u32) -> u32 {
+        let mut ends = self.vendors.iter().scan(0, |end: &mut u32, count| {
+            *end = end.saturating_add(*count);
+            Some(*end)
+        });
+        let at = ends.position(|end| device < end);
+        at.and_then(|at| u32::try_from(at).ok()).unwrap_or(0)
+    }
+}
+
 impl Default for Config {
     fn default() -> Self {
         Self {
             devices: 1,
+            vendors: Vec::new(),
             memory_bytes: 1 << 30,
             queues: 8,
             policy: Policy::default(),

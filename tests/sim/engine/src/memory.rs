@@ -146,7 +146,8 @@ pub(crate) struct Memory {
     pools: BTreeMap<(u32, u64), Usage>,
     /// By first address; those that were freed stay until their addresses are used again.
     pub(crate) allocations: BTreeMap<u64, Allocation>,
-    pub(crate) registered: BTreeMap<u64, Registered>,
+    /// By vendor and first address.
+    pub(crate) registered: BTreeMap<(u32, u64), Registered>,
     next_id: u64,
 }
 
@@ -304,9 +305,10 @@ impl Memory {
         self.allocations.range(first..end).map(|(_, a)| a)
     }
 
-    /// The registered range that an address is in.
-    pub(crate) fn registered_at(&self, at: u64) -> Option<(u64, Registered)> {
-        let (&start, range) = self.registered.range(..=at).next_back()?;
+    /// The range that an address is in of those that a vendor registered.
+    pub(crate) fn registered_at(&self, vendor: u32, at: u64) -> Option<(u64, Registered)> {
+        let own = self.registered.range((vendor, 0)..=(vendor, at));
+        let (&(_, start), range) = own.last()?;
         (at < start + range.bytes).then_some((start, *range))
     }
 }

@@ -67,8 +67,8 @@ entries! {
         out.set(current().unwrap_or(0))
     }
 
-    fn cuCtxGetDevice(out: Out<c_int>) |_call| {
-        out.set(objects().current()?.1.cast_signed())
+    fn cuCtxGetDevice(out: Out<c_int>) |call| {
+        out.set(objects().current(call)?.1.cast_signed())
     }
 
     fn cuCtxGetDevice_v2(out: Out<c_int>, context: u64) |_call| {
@@ -77,9 +77,9 @@ entries! {
         out.set(objects.context(context)?.device.cast_signed())
     }
 
-    fn cuCtxGetFlags(out: Out<u32>) |_call| {
+    fn cuCtxGetFlags(out: Out<u32>) |call| {
         let mut objects = objects();
-        let (context, _) = objects.current()?;
+        let (context, _) = objects.current(call)?;
         out.set(objects.context(context)?.flags)
     }
 
@@ -95,7 +95,7 @@ entries! {
     }
 
     fn cuCtxSynchronize() |call| {
-        let (_, device) = objects().current()?;
+        let (_, device) = objects().current(call)?;
         wait_for_device(call, device)
     }
 
@@ -104,24 +104,24 @@ entries! {
         wait_for_device(call, device)
     }
 
-    fn cuCtxGetStreamPriorityRange(least: Out<c_int>, greatest: Out<c_int>) |_call| {
-        objects().current()?;
+    fn cuCtxGetStreamPriorityRange(least: Out<c_int>, greatest: Out<c_int>) |call| {
+        objects().current(call)?;
         least.offer(0);
         greatest.offer(-5);
         Ok(())
     }
 
     // A limit is about kernels, which there are none of.
-    fn cuCtxGetLimit(out: Out<usize>, limit: c_int) |_call| {
-        objects().current()?;
+    fn cuCtxGetLimit(out: Out<usize>, limit: c_int) |call| {
+        objects().current(call)?;
         match limit {
             0..=6 => out.set(0),
             _ => Err(Code::INVALID_VALUE),
         }
     }
 
-    fn cuCtxSetLimit(limit: c_int, _value: usize) |_call| {
-        objects().current()?;
+    fn cuCtxSetLimit(limit: c_int, _value: usize) |call| {
+        objects().current(call)?;
         match limit {
             0..=6 => Ok(()),
             _ => Err(Code::INVALID_VALUE),
@@ -130,7 +130,7 @@ entries! {
 
     fn cuCtxEnablePeerAccess(peer: u64, flags: u32) |call| {
         let mut objects = objects();
-        let (context, own) = objects.current()?;
+        let (context, own) = objects.current(call)?;
         let other = objects.context(peer)?.device;
         if flags != 0 || other == own {
             return Err(if flags == 0 { Code::INVALID_DEVICE } else { Code::INVALID_VALUE });
@@ -146,9 +146,9 @@ entries! {
         Ok(())
     }
 
-    fn cuCtxDisablePeerAccess(peer: u64) |_call| {
+    fn cuCtxDisablePeerAccess(peer: u64) |call| {
         let mut objects = objects();
-        let (context, _) = objects.current()?;
+        let (context, _) = objects.current(call)?;
         objects.context(peer)?;
         let peers = &mut objects.context(context)?.peers;
         let at = peers.iter().position(|one| *one == peer);

@@ -147,10 +147,11 @@ entries! {
 }
 
 /// Copies in the order of a stream.
-fn copy(call: &Call, stream: u64, dst: u64, src: u64, bytes: usize) -> Answer {
+pub(crate) fn copy(call: &Call, stream: u64, dst: u64, src: u64, bytes: usize) -> Answer {
     if bytes == 0 {
         return objects().stream(call, stream).map(drop);
     }
+    call.refuse_others(&[dst, src])?;
     let waits = is_pageable(call, dst) || is_pageable(call, src);
     let Some((engine, _)) = objects().submit_to(call, stream)? else {
         return Ok(());
@@ -166,7 +167,7 @@ fn copy(call: &Call, stream: u64, dst: u64, src: u64, bytes: usize) -> Answer {
 }
 
 /// Copies on the default stream, and waits unless both sides are memory of devices.
-fn at_once(call: &Call, dst: u64, src: u64, bytes: usize) -> Answer {
+pub(crate) fn at_once(call: &Call, dst: u64, src: u64, bytes: usize) -> Answer {
     let stream = own_default_stream(call)?;
     copy(call, stream, dst, src, bytes)?;
     if is_device(call, dst) && is_device(call, src) {
@@ -189,7 +190,7 @@ fn own_default_stream(call: &Call) -> Answer<u64> {
 }
 
 /// Waits for a stream's work, on which the call stands.
-fn wait(call: &Call, stream: u64) -> Answer {
+pub(crate) fn wait(call: &Call, stream: u64) -> Answer {
     let (stream, _) = objects().stream(call, stream)?;
     Ok(call
         .process
@@ -199,11 +200,11 @@ fn wait(call: &Call, stream: u64) -> Answer {
 
 /// Whether the driver does not know the memory: the host's own.
 fn is_pageable(call: &Call, address: u64) -> bool {
-    !call.process.engine.is_known(address)
+    !call.is_known(address)
 }
 
 /// Refuses what a client calls memory of a device and no driver knows: nobody else may touch it for the client.
-fn refuse_unknown(call: &Call, bytes: usize, addresses: &[u64]) -> Answer {
+pub(crate) fn refuse_unknown(call: &Call, bytes: usize, addresses: &[u64]) -> Answer {
     let is_unknown = |address: &u64| is_pageable(call, *address);
     if bytes > 0 && addresses.iter().any(is_unknown) {
         return Err(Code::INVALID_VALUE);
@@ -212,7 +213,7 @@ fn refuse_unknown(call: &Call, bytes: usize, addresses: &[u64]) -> Answer {
 }
 
 fn is_device(call: &Call, address: u64) -> bool {
-    let owner = call.process.engine.owner_of(address);
+    let owner = call.owner_of(address);
     owner.is_some_and(|owner| owner.kind == crossdock_sim_engine::MemoryKind::Device)
 }
 
@@ -223,7 +224,7 @@ fn of_contexts(to: u64, from: u64) -> Answer {
 }
 
 /// What lies between the elements of two sides, outermost first.
-struct Boxes {
+pub(crate) struct Boxes {
     shape: [u64; 3],
     target: Strided,
     source: Strided,
@@ -268,6 +269,18 @@ impl Boxes {
             [side(planes.target)?, side(planes.source)?],
             kinds,
         ))
+    }
+
+    /// Rows and planes, by address with the bytes between both; which sides are called memory of a device.
+    pub(crate) fn between(
+        shape: [u64; 3],
+        sides: [(u64, [usize; 2]); 2],
+        on_devices: [bool; 2],
+    ) -> Answer<Self> {
+        let kinds = on_devices.map(|is_devices| if is_devices { DEVICE } else { UNIFIED });
+        let [(target, to), (source, from)] = sides;
+        let sides = [strided_side(target, 0, to)?, strided_side(source, 0, from)?];
+        Ok(Self::new(shape, sides, kinds))
     }
 
     fn new(shape: [u64; 3], sides: [Strided; 2], kinds: [c_int; 2]) -> Self {
@@ -318,7 +331,7 @@ fn strided_side(base: u64, first: usize, [plane, row]: [usize; 2]) -> Answer<Str
     })
 }
 
-fn strided(call: &Call, stream: u64, boxes: &Boxes) -> Answer {
+pub(crate) fn strided(call: &Call, stream: u64, boxes: &Boxes) -> Answer {
     let Boxes {
         shape,
         target,
@@ -329,6 +342,7 @@ fn strided(call: &Call, stream: u64, boxes: &Boxes) -> Answer {
         return objects().stream(call, stream).map(drop);
     }
     refuse_unknown(call, 1, on_devices)?;
+    call.refuse_others(&[target.address, source.address])?;
     let waits = is_pageable(call, target.address) || is_pageable(call, source.address);
     let Some((engine, _)) = objects().submit_to(call, stream)? else {
         return Ok(());
@@ -343,7 +357,7 @@ fn strided(call: &Call, stream: u64, boxes: &Boxes) -> Answer {
     if waits { wait(call, stream) } else { Ok(()) }
 }
 
-fn strided_at_once(call: &Call, boxes: Boxes) -> Answer {
+pub(crate) fn strided_at_once(call: &Call, boxes: Boxes) -> Answer {
     let stream = own_default_stream(call)?;
     strided(call, stream, &boxes)?;
     if is_device(call, boxes.target.address) && is_device(call, boxes.source.address) {

@@ -9,17 +9,12 @@ use super::objects::objects;
 
 /// Its index, where there is such a device.
 pub(crate) fn device(call: &Call, device: c_int) -> Answer<u32> {
-    let index = u32::try_from(device).ok().ok_or(Code::INVALID_DEVICE)?;
-    if index < call.process.engine.config().devices {
-        Ok(index)
-    } else {
-        Err(Code::INVALID_DEVICE)
-    }
+    call.device(device)
 }
 
 entries! {
     fn cuDeviceGetCount(count: Out<c_int>) |call| {
-        count.set(call.process.engine.config().devices.cast_signed())
+        count.set(c_int::try_from(call.devices().len()).unwrap_or(c_int::MAX))
     }
 
     fn cuDeviceGet(out: Out<c_int>, ordinal: c_int) |call| {
@@ -65,9 +60,9 @@ entries! {
 
     fn cuDeviceGetByPCIBusId(out: Out<c_int>, name: In<c_char>) |call| {
         let asked = text(name)?;
-        let devices = 0..call.process.engine.config().devices;
-        let mut found = devices.filter(|device| pci_bus_id(*device).eq_ignore_ascii_case(&asked));
-        let device = found.next().ok_or(Code::INVALID_DEVICE)?;
+        let mut devices = call.devices().iter();
+        let found = devices.find(|device| pci_bus_id(**device).eq_ignore_ascii_case(&asked));
+        let device = found.ok_or(Code::INVALID_DEVICE)?;
         out.set(device.cast_signed())
     }
 
@@ -208,7 +203,7 @@ pub(crate) fn text(text: In<c_char>) -> Answer<String> {
 }
 
 /// Writes a text into `size` bytes, cut off where they are too few.
-fn write_text(out: Out<c_char>, size: c_int, text: &str) -> Answer {
+pub(crate) fn write_text(out: Out<c_char>, size: c_int, text: &str) -> Answer {
     let size = usize::try_from(size).ok().ok_or(Code::INVALID_VALUE)?;
     if size == 0 || out.is_null() {
         return Err(Code::INVALID_VALUE);

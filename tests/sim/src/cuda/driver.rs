@@ -21,7 +21,7 @@ entries! {
         if flags != 0 {
             return Err(Code::INVALID_VALUE);
         }
-        if call.process.engine.config().devices == 0 {
+        if call.devices().is_empty() {
             return Err(Code::NO_DEVICE);
         }
         IS_INITIALISED.store(true, Ordering::Release);
@@ -33,7 +33,7 @@ entries! {
     }
 
     fn cuGetErrorName(error: c_int, name: Out<*const c_char>) |_call| {
-        words(error, name, |(name, _)| name)
+        words(error, name, |([name, _], _)| name)
     }
 
     fn cuGetErrorString(error: c_int, text: Out<*const c_char>) |_call| {
@@ -69,7 +69,7 @@ entries! {
 fn words(
     error: c_int,
     out: Out<*const c_char>,
-    which: impl Fn((&'static CStr, &'static CStr)) -> &'static CStr,
+    which: impl Fn(([&'static CStr; 2], &'static CStr)) -> &'static CStr,
 ) -> Answer {
     match codes::words(error) {
         Some(words) => out.set(which(words).as_ptr()),

@@ -13,7 +13,7 @@ const DISABLE_TIMING: u32 = 2;
 const INTERPROCESS: u32 = 4;
 
 entries! {
-    fn cuEventCreate(out: Out<u64>, flags: u32) |call| {
+    fn cuEventCreate(out: Out<u64>, flags: u32) as create |call| {
         if flags & INTERPROCESS != 0 {
             return Err(Code::NOT_SUPPORTED);
         }
@@ -21,7 +21,7 @@ entries! {
             return Err(Code::INVALID_VALUE);
         }
         let mut objects = objects();
-        let (context, device) = objects.current()?;
+        let (context, device) = objects.current(call)?;
         let engine = call.process.engine.create_event(call.site, device)?;
         let handle = objects.handle();
         let event = EventOf { engine, context, flags, is_recorded: false };
@@ -29,7 +29,7 @@ entries! {
         out.set(handle)
     }
 
-    fn cuEventDestroy_v2(event: u64) |call| {
+    fn cuEventDestroy_v2(event: u64) as destroy |call| {
         let mut objects = objects();
         let gone = objects.event(call, event)?;
         objects.events.remove(&event);
@@ -49,7 +49,7 @@ entries! {
         record(call, event, stream)
     }
 
-    fn cuEventQuery(event: u64) |call| {
+    fn cuEventQuery(event: u64) as query |call| {
         let event = find(call, event)?;
         match call.process.engine.query_event(call.site, event.engine)? {
             true => Ok(()),
@@ -57,7 +57,7 @@ entries! {
         }
     }
 
-    fn cuEventSynchronize(event: u64) |call| {
+    fn cuEventSynchronize(event: u64) as synchronize |call| {
         let event = find(call, event)?;
         call.process.engine.synchronize_event(call.site, event.engine, None)?;
         release(call, device_of(event.context)?)
@@ -83,7 +83,7 @@ fn find(call: &Call, event: u64) -> Answer<EventOf> {
     Ok(found)
 }
 
-fn record(call: &Call, handle: u64, stream: u64) -> Answer {
+pub(crate) fn record(call: &Call, handle: u64, stream: u64) -> Answer {
     let mut objects = objects();
     let event = objects.event(call, handle)?;
     let (_, context) = objects.stream(call, stream)?;
@@ -109,7 +109,7 @@ fn device_of(context: u64) -> Answer<u32> {
 }
 
 /// Milliseconds of simulated time between two events that take time and have happened.
-fn elapsed(call: &Call, out: Out<f32>, start: u64, end: u64) -> Answer {
+pub(crate) fn elapsed(call: &Call, out: Out<f32>, start: u64, end: u64) -> Answer {
     let (start, end) = (find(call, start)?, find(call, end)?);
     let takes_time = |event: EventOf| event.flags & DISABLE_TIMING == 0 && event.is_recorded;
     if !takes_time(start) || !takes_time(end) {

@@ -64,7 +64,7 @@ entries! {
     }
 }
 
-const fn default_stream(call: &Call) -> u64 {
+pub(crate) const fn default_stream(call: &Call) -> u64 {
     if call.is_per_thread {
         PER_THREAD
     } else {
@@ -74,7 +74,7 @@ const fn default_stream(call: &Call) -> u64 {
 
 /// Fills `count` values in each of `height` rows, which begin `pitch` bytes apart. A fill without a stream does not
 /// wait either; one of host memory that is not known is refused.
-fn fill(
+pub(crate) fn fill(
     call: &Call,
     stream: u64,
     dst: u64,
@@ -87,7 +87,7 @@ fn fill(
     }
     let is_whole = dst.is_multiple_of(value.len() as u64)
         && (height == 1 || (pitch >= width && pitch.is_multiple_of(value.len())));
-    if !is_whole || !call.process.engine.is_known(dst) {
+    if !is_whole || !call.is_known(dst) {
         return Err(Code::INVALID_VALUE);
     }
     is_inside(call, dst, (height - 1, pitch, width))?;

@@ -26,7 +26,7 @@ entries! {
         begin(call, stream, Mode::of(mode)?)
     }
 
-    fn cuStreamEndCapture(stream: u64, out: Out<u64>) = cuStreamEndCapture_ptsz |call| {
+    fn cuStreamEndCapture(stream: u64, out: Out<u64>) = cuStreamEndCapture_ptsz as end |call| {
         out.set(0)?;
         let mut objects = objects();
         let key = objects.resolve(call, stream)?;
@@ -36,7 +36,7 @@ entries! {
         out.set(handle)
     }
 
-    fn cuStreamIsCapturing(stream: u64, status: Out<c_int>) = cuStreamIsCapturing_ptsz |call| {
+    fn cuStreamIsCapturing(stream: u64, status: Out<c_int>) = cuStreamIsCapturing_ptsz as is_capturing |call| {
         status.set(info(call, stream)?.0)
     }
 
@@ -70,12 +70,12 @@ entries! {
         tell(call, stream, status, id)
     }
 
-    fn cuThreadExchangeStreamCaptureMode(mode: Out<c_int>) |_call| {
+    fn cuThreadExchangeStreamCaptureMode(mode: Out<c_int>) as exchange |_call| {
         let asked = Mode::of(mode.read()?)?;
         mode.set(exchange_mode(asked).number())
     }
 
-    fn cuGraphGetNodes(graph: u64, nodes: Out<u64>, count: Out<usize>) |_call| {
+    fn cuGraphGetNodes(graph: u64, nodes: Out<u64>, count: Out<usize>) as nodes |_call| {
         let had = *graphs().get(&graph).ok_or(Code::INVALID_VALUE)?;
         if !nodes.is_null() {
             return Err(Code::NOT_SUPPORTED);
@@ -83,12 +83,12 @@ entries! {
         count.set(had)
     }
 
-    fn cuGraphDestroy(graph: u64) |_call| {
+    fn cuGraphDestroy(graph: u64) as destroy |_call| {
         graphs().remove(&graph).map(drop).ok_or(Code::INVALID_VALUE)
     }
 }
 
-fn begin(call: &Call, stream: u64, mode: Mode) -> Answer {
+pub(crate) fn begin(call: &Call, stream: u64, mode: Mode) -> Answer {
     let mut objects = objects();
     let key = objects.resolve(call, stream)?;
     objects.stream(call, key)?;
@@ -112,7 +112,7 @@ fn info(call: &Call, stream: u64) -> Answer<(c_int, u64)> {
     Ok(objects.captures.status(key))
 }
 
-fn tell(call: &Call, stream: u64, status: Out<c_int>, id: Out<u64>) -> Answer {
+pub(crate) fn tell(call: &Call, stream: u64, status: Out<c_int>, id: Out<u64>) -> Answer {
     let (found, capture) = info(call, stream)?;
     id.offer(capture);
     status.set(found)

@@ -32,7 +32,7 @@ entries! {
         if out.is_null() {
             return Err(Code::INVALID_VALUE);
         }
-        let owner = call.process.engine.owner_of(address).ok_or(Code::INVALID_VALUE)?;
+        let owner = call.owner_of(address).ok_or(Code::INVALID_VALUE)?;
         if !objects().is_exportable(owner.base) {
             return Err(Code::INVALID_VALUE);
         }
@@ -49,7 +49,7 @@ entries! {
 
     fn cuIpcCloseMemHandle(address: u64) |call| {
         let mut objects = objects();
-        objects.current()?;
+        objects.current(call)?;
         let import = objects.imports.get_mut(&address).ok_or(Code::INVALID_VALUE)?;
         import.count -= 1;
         if import.count > 0 {
@@ -118,7 +118,7 @@ fn open(call: &Call, out: Out<u64>, handle: Handle, flags: u32) -> Answer {
     }
     let export = handle.export()?;
     let mut objects = objects();
-    let (context, device) = objects.current()?;
+    let (context, device) = objects.current(call)?;
     // It is mapped from another process alone.
     if export.process == std::process::id() {
         return Err(Code::INVALID_CONTEXT);

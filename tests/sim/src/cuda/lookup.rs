@@ -25,8 +25,13 @@ pub(crate) fn forms(base: &str) -> impl Iterator<Item = &'static Function> {
     FUNCTIONS.iter().filter(move |form| form.base == base)
 }
 
-/// Where the function is, in this library and in no other one.
+/// Where the function is.
 pub(crate) fn address(form: &Function) -> Option<*const c_void> {
+    address_of(form.symbol)
+}
+
+/// Where a function of this name is, in this library and in no other one.
+pub(crate) fn address_of(symbol: &CStr) -> Option<*const c_void> {
     let mut own = libc::Dl_info {
         dli_fname: std::ptr::null(),
         dli_fbase: std::ptr::null_mut(),
@@ -44,7 +49,7 @@ pub(crate) fn address(form: &Function) -> Option<*const c_void> {
         return None;
     }
     // SAFETY: the library is open, and the name is a C string.
-    let found = unsafe { libc::dlsym(library, form.symbol.as_ptr()) };
+    let found = unsafe { libc::dlsym(library, symbol.as_ptr()) };
     // SAFETY: it is closed as often as it was opened; it stays loaded, for this is its code.
     unsafe { libc::dlclose(library) };
     (!found.is_null()).then_some(found.cast_const())

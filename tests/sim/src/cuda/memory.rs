@@ -14,8 +14,8 @@ const REGISTER_FLAGS: u32 = 0xF;
 const HOST_FLAGS: u32 = 0x7;
 
 entries! {
-    fn cuMemGetInfo_v2(free: Out<usize>, all: Out<usize>) |call| {
-        let (_, device) = objects().current()?;
+    fn cuMemGetInfo_v2(free: Out<usize>, all: Out<usize>) as info |call| {
+        let (_, device) = objects().current(call)?;
         call.refuse_lost(device)?;
         let (free_bytes, all_bytes) = call.process.engine.memory_info(device)?;
         free.set(size(free_bytes)?)?;
@@ -64,36 +64,36 @@ entries! {
         free(call, address, |kind| kind == MemoryKind::Pinned)
     }
 
-    fn cuMemHostRegister_v2(address: u64, bytes: usize, flags: u32) |call| {
-        let (context, device) = objects().current()?;
+    fn cuMemHostRegister_v2(address: u64, bytes: usize, flags: u32) as register |call| {
+        let (context, device) = objects().current(call)?;
         if flags & !REGISTER_FLAGS != 0 {
             return Err(Code::INVALID_VALUE);
         }
-        let owned = call.process.engine.owner_of(address).is_some();
+        let owned = call.owner_of(address).is_some();
         match call.process.engine.register_host(call.site, device, address, bytes as u64) {
             Err(Error::Invalid { .. }) if owned => Err(Code::HOST_MEMORY_ALREADY_REGISTERED),
             done => {
                 done?;
-                objects().registered.insert(address, (flags, context));
+                objects().registered.insert((call.face, address), (flags, context));
                 Ok(())
             }
         }
     }
 
-    fn cuMemHostUnregister(address: u64) |call| {
-        objects().current()?;
-        match call.process.engine.unregister_host(call.site, address) {
+    fn cuMemHostUnregister(address: u64) as unregister |call| {
+        objects().current(call)?;
+        match call.process.engine.unregister_for(call.site, call.face.vendor(), address) {
             Err(Error::Invalid { .. }) => Err(Code::HOST_MEMORY_NOT_REGISTERED),
             done => {
                 done?;
-                objects().registered.remove(&address);
+                objects().registered.remove(&(call.face, address));
                 Ok(())
             }
         }
     }
 
-    fn cuMemHostGetDevicePointer_v2(out: Out<u64>, address: u64, flags: u32) |call| {
-        objects().current()?;
+    fn cuMemHostGetDevicePointer_v2(out: Out<u64>, address: u64, flags: u32) as device_pointer |call| {
+        objects().current(call)?;
         if flags != 0 {
             return Err(Code::INVALID_VALUE);
         }
@@ -101,19 +101,19 @@ entries! {
         out.set(address)
     }
 
-    fn cuMemHostGetFlags(out: Out<u32>, address: u64) |call| {
+    fn cuMemHostGetFlags(out: Out<u32>, address: u64) as host_flags |call| {
         let owner = pinned(call, address)?;
         // Portable and mapped, as all of it is in one address space.
-        let registered = objects().registered.get(&owner.base).copied();
+        let registered = objects().registered.get(&(call.face, owner.base)).copied();
         out.set(registered.map_or(3, |(flags, _)| flags))
     }
 }
 
-fn allocate(call: &Call, out: Out<u64>, bytes: usize, kind: MemoryKind) -> Answer {
+pub(crate) fn allocate(call: &Call, out: Out<u64>, bytes: usize, kind: MemoryKind) -> Answer {
     if out.is_null() || bytes == 0 {
         return Err(Code::INVALID_VALUE);
     }
-    let (context, device) = objects().current()?;
+    let (context, device) = objects().current(call)?;
     let engine = &call.process.engine;
     let address = engine.allocate(call.site, device, bytes as u64, 256, kind)?;
     objects().allocations.insert(address, context);
@@ -121,12 +121,16 @@ fn allocate(call: &Call, out: Out<u64>, bytes: usize, kind: MemoryKind) -> Answe
 }
 
 /// Frees an allocation of these kinds, once all work of the device is over.
-fn free(call: &Call, address: u64, is_right: impl Fn(MemoryKind) -> bool) -> Answer {
+pub(crate) fn free(call: &Call, address: u64, is_right: impl Fn(MemoryKind) -> bool) -> Answer {
     if address == 0 {
         return Ok(());
     }
     let engine = &call.process.engine;
-    let owner = engine.owner_of(address);
+    let owner = call.owner_of(address);
+    if owner.is_none() && engine.owner_of(address).is_some() {
+        // Another vendor's.
+        return Err(Code::INVALID_VALUE);
+    }
     if let Some(owner) = owner.filter(|owner| owner.base == address && !owner.is_registered) {
         // Memory of another process is closed, and not freed.
         if !is_right(owner.kind) || objects().imports.contains_key(&address) {
@@ -144,7 +148,7 @@ fn free(call: &Call, address: u64, is_right: impl Fn(MemoryKind) -> bool) -> Ans
 
 /// The owner of an address in pinned or registered memory.
 fn pinned(call: &Call, address: u64) -> Answer<Owner> {
-    let owner = call.process.engine.owner_of(address);
+    let owner = call.owner_of(address);
     owner
         .filter(|owner| owner.kind == MemoryKind::Pinned)
         .ok_or(Code::INVALID_VALUE)

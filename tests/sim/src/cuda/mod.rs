@@ -4,33 +4,34 @@
 //! | --- | --- |
 //! | `symbols.in` | all functions: base, since which version, twin, symbol (`scripts/sim-symbols` made it) |
 //! | `lookup` | the table of functions as the driver looks them up; those that are not simulated answer 801 |
-//! | `entry` | what every call has in common |
-//! | `codes` | results, with their names and texts |
-//! | `objects`, `gone` | contexts, streams and events, the order of default streams; objects that were destroyed |
 //! | `driver`, `devices`, `contexts` | the functions about them |
 //! | `memory`, `pointers`, `pools` | allocations, what is known of an address, memory in stream order |
 //! | `ipc` | memory between processes |
 //! | `copies`, `fills` | work on memory |
 //! | `streams`, `events` | the functions about them, host functions and memory waits |
-//! | `captures`, `graphs` | streams whose work is captured, and the graphs that result |
+//! | `graphs` | captures of streams, and the graphs that result |
+//!
+//! What it has in common with other vendors is in [`face`](crate::face). Where another vendor's function does the same,
+//! the function's body has a name here (`as NAME`).
 //!
 //! Not simulated: kernels, modules, launches of graphs, arrays and textures, virtual memory, pools and events
 //! between processes, and the private tables of `cuGetExportTable`.
-mod captures;
-mod codes;
-mod contexts;
-mod copies;
-mod devices;
+
+use crate::face::{Face, captures, codes, entry, objects};
+
+pub(crate) mod contexts;
+pub(crate) mod copies;
+pub(crate) mod devices;
 mod driver;
-mod entry;
-mod events;
-mod fills;
-mod gone;
-mod graphs;
-mod ipc;
-mod lookup;
-mod memory;
-mod objects;
+pub(crate) mod events;
+pub(crate) mod fills;
+pub(crate) mod graphs;
+pub(crate) mod ipc;
+pub(crate) mod lookup;
+pub(crate) mod memory;
 mod pointers;
-mod pools;
-mod streams;
+pub(crate) mod pools;
+pub(crate) mod streams;
+
+/// Whose functions these are.
+const FACE: Face = Face::Cuda;

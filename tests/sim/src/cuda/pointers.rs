@@ -9,6 +9,7 @@ use super::codes::Code;
 use super::entry::{Answer, In, Out, entries};
 use super::memory::size;
 use super::objects::objects;
+use crate::face::Face;
 
 /// `CU_MEMORYTYPE_*`.
 const HOST: u32 = 1;
@@ -16,14 +17,14 @@ const DEVICE: u32 = 2;
 
 entries! {
     fn cuMemGetAddressRange_v2(base: Out<u64>, bytes: Out<usize>, address: u64) |call| {
-        let owner = call.process.engine.owner_of(address).ok_or(Code::NOT_FOUND)?;
+        let owner = call.owner_of(address).ok_or(Code::NOT_FOUND)?;
         base.offer(owner.base);
         bytes.offer(size(owner.bytes)?);
         Ok(())
     }
 
     fn cuPointerGetAttribute(out: Out<u8>, attribute: c_int, address: u64) |call| {
-        let owner = call.process.engine.owner_of(address).ok_or(Code::INVALID_VALUE)?;
+        let owner = call.owner_of(address).ok_or(Code::INVALID_VALUE)?;
         write(out, attribute, address, Some(owner))
     }
 
@@ -34,7 +35,7 @@ entries! {
         values: In<Out<u8>>,
         address: u64,
     ) |call| {
-        let owner = call.process.engine.owner_of(address);
+        let owner = call.owner_of(address);
         for at in 0..count as usize {
             let (out, attribute) = (values.at(at).get()?, attributes.at(at).get()?);
             match attribute {
@@ -58,7 +59,10 @@ fn write(out: Out<u8>, attribute: c_int, address: u64, owner: Option<Owner>) -> 
             let mut objects = objects();
             let context = owner.map_or(0, |owner| {
                 let allocated = objects.allocations.get(&owner.base).copied();
-                let registered = objects.registered.get(&owner.base).map(|known| known.1);
+                let registered = objects
+                    .registered
+                    .get(&(Face::Cuda, owner.base))
+                    .map(|known| known.1);
                 let known = if owner.is_registered {
                     registered
                 } else {

@@ -11,6 +11,7 @@ use super::codes::Code;
 use super::devices::device;
 use super::entry::{Answer, Call, In, Out, entries};
 use super::objects::{Objects, objects};
+use crate::face::Face;
 
 /// A pool, by its handle, which the engine counts it by.
 #[derive(Debug, Clone)]
@@ -67,30 +68,31 @@ entries! {
         bytes: usize,
         pool: u64,
         stream: u64,
-    ) = cuMemAllocFromPoolAsync_ptsz |call| {
+    ) = cuMemAllocFromPoolAsync_ptsz as allocate_from |call| {
         // "The specified memory pool may be from a device different than that of the specified hStream."
         let device = find(pool)?.device;
         allocate(call, out, bytes, stream, Some((device, pool)))
     }
 
-    fn cuMemFreeAsync(address: u64, stream: u64) = cuMemFreeAsync_ptsz |call| {
+    fn cuMemFreeAsync(address: u64, stream: u64) = cuMemFreeAsync_ptsz as free |call| {
         let mut objects = objects();
         let key = objects.resolve(call, stream)?;
         not_captured(&objects, key)?;
         let (stream, _) = objects.come_to(call, key)?;
+        call.refuse_others(&[address])?;
         objects.allocations.remove(&address);
         Ok(call.process.engine.free_on(call.site, stream, address)?)
     }
 
-    fn cuDeviceGetDefaultMemPool(out: Out<u64>, ordinal: c_int) |call| {
+    fn cuDeviceGetDefaultMemPool(out: Out<u64>, ordinal: c_int) as get_default |call| {
         out.set(default_of(device(call, ordinal)?))
     }
 
-    fn cuDeviceGetMemPool(out: Out<u64>, ordinal: c_int) |call| {
+    fn cuDeviceGetMemPool(out: Out<u64>, ordinal: c_int) as get_current |call| {
         out.set(current_of(device(call, ordinal)?))
     }
 
-    fn cuDeviceSetMemPool(ordinal: c_int, pool: u64) |call| {
+    fn cuDeviceSetMemPool(ordinal: c_int, pool: u64) as set_current |call| {
         let device = device(call, ordinal)?;
         if find(pool)?.device != device {
             return Err(Code::INVALID_VALUE);
@@ -99,7 +101,7 @@ entries! {
         Ok(())
     }
 
-    fn cuMemPoolCreate(out: Out<u64>, properties: In<Properties>) |call| {
+    fn cuMemPoolCreate(out: Out<u64>, properties: In<Properties>) as create |call| {
         let properties = properties.get()?;
         // Pinned memory of a device; handles for other processes are not simulated.
         if properties.allocation != 1 || properties.location.kind != 1 {
@@ -111,7 +113,7 @@ entries! {
         out.set(make(device(call, properties.location.id)?, false))
     }
 
-    fn cuMemPoolDestroy(pool: u64) |call| {
+    fn cuMemPoolDestroy(pool: u64) as destroy |call| {
         let found = find(pool)?;
         if found.is_default {
             return Err(Code::INVALID_VALUE);
@@ -124,12 +126,12 @@ entries! {
         release(call, found.device)
     }
 
-    fn cuMemPoolTrimTo(pool: u64, keep: usize) |call| {
+    fn cuMemPoolTrimTo(pool: u64, keep: usize) as trim |call| {
         let device = find(pool)?.device;
         Ok(call.process.engine.trim_pool(device, pool, keep as u64)?)
     }
 
-    fn cuMemPoolGetAttribute(pool: u64, attribute: c_int, out: Out<u64>) |call| {
+    fn cuMemPoolGetAttribute(pool: u64, attribute: c_int, out: Out<u64>) as get_attribute |call| {
         let found = find(pool)?;
         let usage = call.process.engine.pool_usage(found.device, pool)?;
         match attribute {
@@ -147,7 +149,7 @@ entries! {
         }
     }
 
-    fn cuMemPoolSetAttribute(pool: u64, attribute: c_int, value: In<u64>) |call| {
+    fn cuMemPoolSetAttribute(pool: u64, attribute: c_int, value: In<u64>) as set_attribute |call| {
         let device = find(pool)?.device;
         let mut pools = pools();
         let changed = pools.get_mut(&pool).ok_or(Code::INVALID_VALUE)?;
@@ -163,7 +165,7 @@ entries! {
         Ok(())
     }
 
-    fn cuMemPoolSetAccess(pool: u64, access: In<Access>, count: usize) |call| {
+    fn cuMemPoolSetAccess(pool: u64, access: In<Access>, count: usize) as set_access |call| {
         let own = find(pool)?.device;
         (0..count).try_for_each(|at| {
             let Access { location, flags } = access.at(at).get()?;
@@ -179,7 +181,7 @@ entries! {
         })
     }
 
-    fn cuMemPoolGetAccess(flags: Out<c_int>, pool: u64, location: In<Location>) |call| {
+    fn cuMemPoolGetAccess(flags: Out<c_int>, pool: u64, location: In<Location>) as get_access |call| {
         let (pool, location) = (find(pool)?, location.get()?);
         let device = device(call, location.id)?;
         let own = if pool.device == device { READ_WRITE } else { 0 };
@@ -187,7 +189,7 @@ entries! {
     }
 }
 
-fn allocate(
+pub(crate) fn allocate(
     call: &Call,
     out: Out<u64>,
     bytes: usize,
@@ -203,6 +205,9 @@ fn allocate(
     let (stream, context) = objects.come_to(call, key)?;
     let own = objects.context(context)?.device;
     drop(objects);
+    if pool.is_some_and(|(device, _)| Face::of(call.process, device) != call.face) {
+        return Err(Code::INVALID_VALUE);
+    }
     let from = pool.unwrap_or_else(|| (own, current_of(own)));
     let address = call
         .process

@@ -14,8 +14,8 @@ use super::objects::{NON_BLOCKING, objects};
 use super::pools::release;
 
 /// `CUhostFn` and `CUstreamCallback`.
-type HostFunction = Option<unsafe extern "C" fn(*mut c_void)>;
-type Callback = Option<unsafe extern "C" fn(u64, c_int, *mut c_void)>;
+pub(crate) type HostFunction = Option<unsafe extern "C" fn(*mut c_void)>;
+pub(crate) type Callback = Option<unsafe extern "C" fn(u64, c_int, *mut c_void)>;
 
 /// What a client wants to get back, on whatever thread.
 struct UserData(*mut c_void);
@@ -38,16 +38,18 @@ entries! {
         create(call, out, flags, priority.clamp(-5, 0))
     }
 
-    fn cuStreamDestroy_v2(stream: u64) |call| {
+    fn cuStreamDestroy_v2(stream: u64) as destroy_stream |call| {
         let mut objects = objects();
-        let gone = objects.streams.remove(&stream);
+        let context = objects.streams.get(&stream).map(|found| found.context);
+        let is_own = context.is_some_and(|context| objects.is_own(call, context));
+        let gone = is_own.then(|| objects.streams.remove(&stream)).flatten();
         let gone = gone.ok_or_else(|| objects.no_handle(call, stream, "a stream"))?;
         objects.gone.add(stream, call.site);
         objects.captures.forget_stream(stream);
         Ok(call.process.engine.destroy_stream(call.site, gone.engine)?)
     }
 
-    fn cuStreamSynchronize(stream: u64) = cuStreamSynchronize_ptsz |call| {
+    fn cuStreamSynchronize(stream: u64) = cuStreamSynchronize_ptsz as synchronize |call| {
         // The legacy default stream is over when those are that it waits for.
         let mut objects = objects();
         let key = objects.resolve(call, stream)?;
@@ -59,7 +61,7 @@ entries! {
         release(call, device)
     }
 
-    fn cuStreamQuery(stream: u64) = cuStreamQuery_ptsz |call| {
+    fn cuStreamQuery(stream: u64) = cuStreamQuery_ptsz as query |call| {
         let mut objects = objects();
         let key = objects.resolve(call, stream)?;
         objects.captures.refuse_stream(key)?;
@@ -71,7 +73,7 @@ entries! {
         }
     }
 
-    fn cuStreamWaitEvent(stream: u64, event: u64, flags: u32) = cuStreamWaitEvent_ptsz |call| {
+    fn cuStreamWaitEvent(stream: u64, event: u64, flags: u32) = cuStreamWaitEvent_ptsz as wait_event |call| {
         if flags > 1 {
             return Err(Code::INVALID_VALUE);
         }
@@ -86,19 +88,19 @@ entries! {
         Ok(call.process.engine.wait(call.site, stream, found.engine)?)
     }
 
-    fn cuStreamGetFlags(stream: u64, out: Out<u32>) = cuStreamGetFlags_ptsz |call| {
+    fn cuStreamGetFlags(stream: u64, out: Out<u32>) = cuStreamGetFlags_ptsz as flags_of |call| {
         let mut objects = objects();
         let key = objects.resolve(call, stream)?;
         out.set(objects.streams.get(&key).ok_or(Code::INVALID_HANDLE)?.flags)
     }
 
-    fn cuStreamGetPriority(stream: u64, out: Out<c_int>) = cuStreamGetPriority_ptsz |call| {
+    fn cuStreamGetPriority(stream: u64, out: Out<c_int>) = cuStreamGetPriority_ptsz as priority_of |call| {
         let mut objects = objects();
         let key = objects.resolve(call, stream)?;
         out.set(objects.streams.get(&key).ok_or(Code::INVALID_HANDLE)?.priority)
     }
 
-    fn cuStreamGetId(stream: u64, out: Out<u64>) = cuStreamGetId_ptsz |call| {
+    fn cuStreamGetId(stream: u64, out: Out<u64>) = cuStreamGetId_ptsz as id_of |call| {
         let mut objects = objects();
         let key = objects.resolve(call, stream)?;
         out.set(objects.streams.get(&key).ok_or(Code::INVALID_HANDLE)?.id)
@@ -119,7 +121,7 @@ entries! {
         out.set(objects.context(context)?.device.cast_signed())
     }
 
-    fn cuLaunchHostFunc(stream: u64, function: HostFunction, data: *mut c_void) = cuLaunchHostFunc_ptsz |call| {
+    fn cuLaunchHostFunc(stream: u64, function: HostFunction, data: *mut c_void) = cuLaunchHostFunc_ptsz as host_call |call| {
         let (function, data) = (function.ok_or(Code::INVALID_VALUE)?, UserData(data));
         let Some((stream, _)) = objects().submit_to(call, stream)? else {
             return Ok(());
@@ -139,7 +141,7 @@ entries! {
         callback: Callback,
         data: *mut c_void,
         flags: u32,
-    ) = cuStreamAddCallback_ptsz |call| {
+    ) = cuStreamAddCallback_ptsz as callback |call| {
         let (callback, data) = (callback.ok_or(Code::INVALID_VALUE)?, UserData(data));
         if flags != 0 {
             return Err(Code::INVALID_VALUE);
@@ -171,16 +173,16 @@ entries! {
     }
 }
 
-fn create(call: &Call, out: Out<u64>, flags: u32, priority: i32) -> Answer {
+pub(crate) fn create(call: &Call, out: Out<u64>, flags: u32, priority: i32) -> Answer {
     if flags & !NON_BLOCKING != 0 || out.is_null() {
         return Err(Code::INVALID_VALUE);
     }
     let mut objects = objects();
-    let (context, _) = objects.current()?;
+    let (context, _) = objects.current(call)?;
     out.set(objects.make_stream(call, context, flags, priority)?)
 }
 
-const fn word(address: u64, bits: u32, value: u64) -> Word {
+pub(crate) const fn word(address: u64, bits: u32, value: u64) -> Word {
     Word {
         address,
         bits,
@@ -188,7 +190,7 @@ const fn word(address: u64, bits: u32, value: u64) -> Word {
     }
 }
 
-fn wait_value(call: &Call, stream: u64, word: Word, flags: u32) -> Answer {
+pub(crate) fn wait_value(call: &Call, stream: u64, word: Word, flags: u32) -> Answer {
     // The flush of remote writes is more than is asked for here.
     let condition = match flags & !(1 << 30) {
         0 => Condition::AtLeast,
@@ -209,7 +211,7 @@ fn wait_value(call: &Call, stream: u64, word: Word, flags: u32) -> Answer {
     }?)
 }
 
-fn write_value(call: &Call, stream: u64, word: Word, flags: u32) -> Answer {
+pub(crate) fn write_value(call: &Call, stream: u64, word: Word, flags: u32) -> Answer {
     // Without a barrier (1) it may be seen earlier; here it never is.
     if flags > 1 {
         return Err(Code::INVALID_VALUE);
@@ -223,6 +225,6 @@ fn write_value(call: &Call, stream: u64, word: Word, flags: u32) -> Answer {
 }
 
 fn is_known(call: &Call, word: Word) -> Answer {
-    let is_known = call.process.engine.is_known(word.address);
+    let is_known = call.is_known(word.address);
     is_known.then_some(()).ok_or(Code::INVALID_VALUE)
 }

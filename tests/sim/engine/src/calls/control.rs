@@ -157,7 +157,7 @@ impl Engine {
         let allocated = allocated.map(|a| (a.site, Some((a.start, a.bytes)), "an allocation"));
         let registered = memory.registered.iter();
         let registered =
-            registered.map(|(&at, r)| (r.site, Some((at, r.bytes)), "a registered range"));
+            registered.map(|(&(_, at), r)| (r.site, Some((at, r.bytes)), "a registered range"));
         let streams = state.streams.values().filter(|stream| !stream.destroyed);
         let streams = streams.map(|stream| (stream.site, None, "a stream"));
         let events = state

@@ -134,9 +134,20 @@ impl Engine {
     /// Whose memory an address is in; `None` for memory that the engine does not know.
     #[must_use]
     pub fn owner_of(&self, address: u64) -> Option<Owner> {
+        let vendors = self.config().vendors.len().max(1);
+        let vendors = 0..u32::try_from(vendors).unwrap_or(1);
+        vendors
+            .into_iter()
+            .find_map(|vendor| self.owner_for(vendor, address))
+    }
+
+    /// The same as a vendor knows it: its own allocations, and what it registered.
+    #[must_use]
+    pub fn owner_for(&self, vendor: u32, address: u64) -> Option<Owner> {
         let state = self.shared.here().ok()?;
         if let Some(a) = state.memory.find(address).filter(|a| a.freed_by.is_none()) {
-            return Some(Owner {
+            let is_own = self.config().vendor_of(a.device) == vendor;
+            return is_own.then_some(Owner {
                 device: a.device,
                 kind: a.kind,
                 base: a.start,
@@ -146,7 +157,7 @@ impl Engine {
                 is_registered: false,
             });
         }
-        let (base, range) = state.memory.registered_at(address)?;
+        let (base, range) = state.memory.registered_at(vendor, address)?;
         let Registered {
             id, device, bytes, ..
         } = range;
@@ -169,7 +180,16 @@ impl Engine {
         self.shared.arena.contains(address) || self.owner_of(address).is_some()
     }
 
-    /// Registers host memory: its owner is then `device`, as pinned memory.
+    /// The same for one vendor, who gives out the addresses of its own devices.
+    #[must_use]
+    pub fn is_known_to(&self, vendor: u32, address: u64) -> bool {
+        match self.shared.arena.device_at(address) {
+            Some(device) => self.config().vendor_of(device) == vendor,
+            None => self.owner_for(vendor, address).is_some(),
+        }
+    }
+
+    /// Registers host memory: its owner is then `device`, as pinned memory. Another vendor may register it too.
     ///
     /// # Errors
     ///
@@ -189,9 +209,11 @@ impl Engine {
             let why = "what is registered is host memory of at least one byte".to_owned();
             return Err(Error::Invalid { why });
         };
-        let before = state.memory.registered.range(..end).next_back();
+        let vendor = self.config().vendor_of(device);
+        let own = (vendor, 0)..(vendor, end);
+        let before = state.memory.registered.range(own).next_back();
         let met = before
-            .filter(|(at, range)| *at + range.bytes > address)
+            .filter(|((_, at), range)| *at + range.bytes > address)
             .map(|(_, r)| r.site);
         if let Some(first) = met {
             let why = "the range overlaps one that is registered".to_owned();
@@ -207,7 +229,7 @@ impl Engine {
         }
         let id = state.memory.next_id();
         state.memory.registered.insert(
-            address,
+            (vendor, address),
             Registered {
                 id,
                 device,
@@ -224,8 +246,17 @@ impl Engine {
     ///
     /// [`Error::Invalid`] where no registered range begins, which is also reported.
     pub fn unregister_host(&self, site: Site, address: u64) -> Result<(), Error> {
+        self.unregister_for(site, 0, address)
+    }
+
+    /// The same of what a vendor registered.
+    ///
+    /// # Errors
+    ///
+    /// As [`Engine::unregister_host`].
+    pub fn unregister_for(&self, site: Site, vendor: u32, address: u64) -> Result<(), Error> {
         let (mut state, site) = self.enter(site, None)?;
-        let Some(range) = state.memory.registered.remove(&address) else {
+        let Some(range) = state.memory.registered.remove(&(vendor, address)) else {
             let why = format!("no registered range begins at {address:#x}");
             state.report(ReportKind::Registration, site, None, None, why.clone());
             return Err(Error::Invalid { why });

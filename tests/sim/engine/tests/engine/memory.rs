@@ -54,6 +54,43 @@ fn each_address_of_an_allocation_has_its_owner_until_it_is_freed() {
 }
 
 #[test]
+fn vendors_know_their_own_memory_and_what_they_registered_themselves() {
+    let config = Config {
+        devices: 3,
+        vendors: vec![1, 2],
+        idle: None,
+        ..Config::default()
+    };
+    assert_eq!([0, 1, 2].map(|device| config.vendor_of(device)), [0, 1, 1]);
+    let machine = Machine::with(config);
+    let engine = &machine.0;
+    let site = Site::here("allocate");
+    let at = engine
+        .allocate(site, 2, 100, 512, MemoryKind::Device)
+        .unwrap();
+    assert_eq!(engine.owner_for(1, at).unwrap().device, 2);
+    assert_eq!(engine.owner_of(at), engine.owner_for(1, at));
+    assert_eq!(engine.owner_for(0, at), None);
+    assert!(engine.is_known_to(1, at) && !engine.is_known_to(0, at));
+    let host = [0_u8; 10];
+    let here = address(&host);
+    for device in [0, 1] {
+        let site = Site::here("register");
+        engine.register_host(site, device, here, 10).unwrap();
+    }
+    let site = Site::here("again");
+    assert!(engine.register_host(site, 2, here, 10).is_err());
+    let owners = [0, 1].map(|vendor| engine.owner_for(vendor, here + 9).unwrap().device);
+    assert_eq!(owners, [0, 1]);
+    let site = Site::here("unregister");
+    engine.unregister_for(site, 1, here).unwrap();
+    assert!(engine.is_known_to(0, here) && !engine.is_known_to(1, here));
+    engine.unregister_for(site, 0, here).unwrap();
+    assert_eq!(engine.owner_of(here), None);
+    engine.free(Site::here("free"), at).unwrap();
+}
+
+#[test]
 fn a_device_has_as_much_memory_as_configured_and_gets_it_back() {
     let machine = Machine::with(Config {
         memory_bytes: 4096,

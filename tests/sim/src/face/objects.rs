@@ -10,7 +10,8 @@ use super::captures::Captures;
 use super::codes::Code;
 use super::entry::{Answer, Call};
 use super::gone::Gone;
-use super::ipc::Import;
+use super::whose::Face;
+use crate::cuda::ipc::Import;
 
 /// `CU_STREAM_LEGACY` and `CU_STREAM_PER_THREAD`.
 pub(crate) const LEGACY: u64 = 1;
@@ -63,8 +64,8 @@ pub(crate) struct Objects {
     pub(crate) events: BTreeMap<u64, EventOf>,
     /// The context of each allocation, by its first address.
     pub(crate) allocations: BTreeMap<u64, u64>,
-    /// Registered host memory, by its first address: its flags, and the context that it was registered in.
-    pub(crate) registered: BTreeMap<u64, (u32, u64)>,
+    /// Registered host memory, by vendor and first address: its flags, and the context that it was registered in.
+    pub(crate) registered: BTreeMap<(Face, u64), (u32, u64)>,
     /// Memory of other processes, by the address that it has here; its contexts are among those of `allocations`.
     pub(crate) imports: BTreeMap<u64, Import>,
     pub(crate) captures: Captures,
@@ -81,6 +82,8 @@ struct OfThread {
     stack: Vec<u64>,
     /// Its default streams, by their contexts.
     streams: BTreeMap<u64, u64>,
+    /// Its device of HIP, by the client's number.
+    device: i32,
 }
 
 thread_local! {
@@ -104,6 +107,16 @@ pub(crate) fn objects() -> MutexGuard<'static, Objects> {
 /// Changes this thread's stack of contexts.
 pub(crate) fn stack<T>(change: impl FnOnce(&mut Vec<u64>) -> T) -> T {
     of_thread(|own| change(&mut own.stack))
+}
+
+/// Sets this thread's device of HIP, which takes the place of a current context.
+pub(crate) fn set_device(ordinal: i32) {
+    of_thread(|own| own.device = ordinal);
+}
+
+/// This thread's device of HIP.
+pub(crate) fn own_device() -> i32 {
+    of_thread(|own| own.device)
 }
 
 /// The current context of this thread.
@@ -168,9 +181,28 @@ impl Objects {
     }
 
     /// The current context of this thread and its device.
-    pub(crate) fn current(&mut self) -> Answer<(u64, u32)> {
+    pub(crate) fn current(&mut self, call: &Call) -> Answer<(u64, u32)> {
+        if call.face == Face::Hip {
+            let device = call.device(own_device())?;
+            return Ok((self.of_device(device), device));
+        }
         let handle = current().ok_or(Code::INVALID_CONTEXT)?;
         Ok((handle, self.context(handle)?.device))
+    }
+
+    /// The one context of a device of HIP, which is always there.
+    pub(crate) fn of_device(&mut self, device: u32) -> u64 {
+        let handle = self.primary(device);
+        if let Some(context) = self.contexts.get_mut(&handle) {
+            context.held = 1;
+        }
+        handle
+    }
+
+    /// Whether a context is of the vendor that a call is made to.
+    pub(crate) fn is_own(&self, call: &Call, context: u64) -> bool {
+        let context = self.contexts.get(&context);
+        context.is_some_and(|context| Face::of(call.process, context.device) == call.face)
     }
 
     pub(crate) fn make_stream(
@@ -199,16 +231,19 @@ impl Objects {
     /// The key of the stream that a handle means: 0 is the default one of this form of the function.
     pub(crate) fn resolve(&mut self, call: &Call, handle: u64) -> Answer<u64> {
         match (handle, call.is_per_thread) {
-            (0, false) | (LEGACY, _) => self.legacy(call),
+            (0, false) => self.legacy(call),
+            (LEGACY, _) if call.process.has_legacy(call.face) => self.legacy(call),
             (0, true) | (PER_THREAD, _) => self.own(call),
-            _ if self.streams.contains_key(&handle) => Ok(handle),
-            _ => Err(self.no_handle(call, handle, "a stream")),
+            _ => match self.streams.get(&handle) {
+                Some(stream) if self.is_own(call, stream.context) => Ok(handle),
+                _ => Err(self.no_handle(call, handle, "a stream")),
+            },
         }
     }
 
     /// The legacy default stream of the current context.
     fn legacy(&mut self, call: &Call) -> Answer<u64> {
-        let (context, _) = self.current()?;
+        let (context, _) = self.current(call)?;
         if let Some(stream) = self.context(context)?.legacy {
             return Ok(stream);
         }
@@ -222,7 +257,7 @@ impl Objects {
 
     /// The default stream of this thread in the current context.
     fn own(&mut self, call: &Call) -> Answer<u64> {
-        let (context, _) = self.current()?;
+        let (context, _) = self.current(call)?;
         let known = of_thread(|own| own.streams.get(&context).copied());
         if let Some(stream) = known.filter(|stream| self.streams.contains_key(stream)) {
             return Ok(stream);

@@ -12,6 +12,7 @@ use crossdock_sim_engine::Site;
 use super::captures;
 use super::codes::Code;
 use super::objects::objects;
+use super::whose::Face;
 use crate::callers;
 use crate::fence::fence;
 use crate::process::Process;
@@ -120,6 +121,8 @@ pub(crate) static IS_INITIALISED: AtomicBool = AtomicBool::new(false);
 pub(crate) struct Call {
     /// The function and its number, as reports name them.
     pub(crate) site: Site,
+    /// Whose function it is.
+    pub(crate) face: Face,
     /// Whether the default stream is the thread's own: the functions with `_ptds` and `_ptsz` behind their names.
     pub(crate) is_per_thread: bool,
     pub(crate) process: &'static Process,
@@ -137,13 +140,14 @@ impl Call {
 
 /// Makes a call: nothing that goes wrong in it leaves it.
 pub(crate) fn run(
+    face: Face,
     name: &'static str,
     is_per_thread: bool,
     needs_init: bool,
     body: impl FnOnce(&Call) -> Answer,
 ) -> c_int {
     let answered = fence(|| {
-        let process = begin(needs_init)?;
+        let process = begin(face, needs_init)?;
         process.called(name);
         let mut site = Site::new(name);
         if needs_init {
@@ -154,37 +158,48 @@ pub(crate) fn run(
         }
         body(&Call {
             site,
+            face,
             is_per_thread,
             process,
         })
     });
-    match answered {
+    let number = match answered {
         Some(Ok(())) => 0,
         Some(Err(code)) => code.0,
         None => Code::UNKNOWN.0,
+    };
+    if face == Face::Hip && needs_init {
+        crate::hip::errors::note(number);
     }
+    number
 }
 
-fn begin(needs_init: bool) -> Answer<&'static Process> {
+fn begin(face: Face, needs_init: bool) -> Answer<&'static Process> {
     if Process::is_exiting() {
         return Err(Code::DEINITIALIZED);
     }
-    if needs_init && !IS_INITIALISED.load(Ordering::Acquire) {
+    if face == Face::Cuda && needs_init && !IS_INITIALISED.load(Ordering::Acquire) {
         return Err(Code::NOT_INITIALIZED);
     }
     let process = Process::get().ok().ok_or(Code::UNKNOWN)?;
     if process.is_forked() {
         return Err(Code::NOT_INITIALIZED);
     }
+    // HIP starts by itself, where it has a device.
+    if face == Face::Hip && needs_init && process.devices(face).is_empty() {
+        return Err(Code::NO_DEVICE);
+    }
     Ok(process)
 }
 
 /// Writes functions of the driver: `fn NAME(ARGUMENTS) |call| { .. }`, or `fn NAME(ARGUMENTS) = TWIN ..` where
-/// there is one for per-thread default streams too. Behind `before_init` are those that need no `cuInit`.
+/// there is one for per-thread default streams too. Behind `before_init` are those that need no start of the driver.
+/// With `as BODY` behind the arguments other modules can call what it does.
 macro_rules! entries {
-    ($(fn $name:ident $arguments:tt $(= $twin:ident)? |$call:ident| $body:block)*) => {
+    ($(fn $name:ident $arguments:tt $(= $twin:ident)? $(as $shared:ident)? |$call:ident| $body:block)*) => {
+        $($(entries!(@shared $shared $call $arguments $body);)?)*
         $(const _: () = {
-            entries!(@body $call $arguments $body);
+            entries!(@body $call $arguments $body $($shared)?);
             entries!(@export $name false true $arguments);
             $(entries!(@export $twin true true $arguments);)?
         };)*
@@ -195,10 +210,22 @@ macro_rules! entries {
             entries!(@export $name false false $arguments);
         };)*
     };
-    (@body $call:ident ($($argument:ident: $kind:ty),* $(,)?) $body:block) => {
+    (@body $call:ident $arguments:tt $body:block $shared:ident) => {
+        use $shared as body;
+    };
+    (@body $call:ident $arguments:tt $body:block) => {
+        entries!(@function () body $call $arguments $body);
+    };
+    (@shared $shared:ident $call:ident $arguments:tt $body:block) => {
+        entries!(@function (pub(crate)) $shared $call $arguments $body);
+    };
+    (@function ($($visible:tt)*) $function:ident $call:ident
+     ($($argument:ident: $kind:ty),* $(,)?) $body:block) => {
         #[expect(clippy::allow_attributes, reason = "few functions take so many arguments")]
         #[allow(clippy::too_many_arguments, reason = "as many as the driver's function takes")]
-        fn body($call: &$crate::cuda::entry::Call, $($argument: $kind),*) -> $crate::cuda::entry::Answer {
+        $($visible)* fn $function(
+            $call: &$crate::face::entry::Call, $($argument: $kind),*
+        ) -> $crate::face::entry::Answer {
             $body
         }
     };
@@ -206,7 +233,7 @@ macro_rules! entries {
      ($($argument:ident: $kind:ty),* $(,)?)) => {
         #[unsafe(no_mangle)]
         pub(crate) extern "C" fn $name($($argument: $kind),*) -> std::ffi::c_int {
-            $crate::cuda::entry::run(stringify!($name), $is_per_thread, $needs_init, |call| {
+            $crate::face::entry::run(super::FACE, stringify!($name), $is_per_thread, $needs_init, |call| {
                 body(call, $($argument),*)
             })
         }

@@ -7,6 +7,7 @@ use crossdock_sim_engine::Site;
 use super::codes::Code;
 use super::entry::{Answer, Call};
 use super::objects::{EventOf, Objects};
+use super::whose::Face;
 
 /// The call that destroyed each object, by the object's handle. Handles are never used again.
 #[derive(Debug)]
@@ -35,12 +36,17 @@ impl Objects {
         if let Some(by) = self.gone.0.get(&handle) {
             call.process.engine.report_stale(*by, call.site, what);
         }
-        Code::INVALID_HANDLE
+        // HIP calls a stream that is none a context that was destroyed.
+        match (call.face, what) {
+            (Face::Hip, "a stream") => Code::CONTEXT_IS_DESTROYED,
+            _ => Code::INVALID_HANDLE,
+        }
     }
 
     /// The event with this handle.
     pub(crate) fn event(&self, call: &Call, handle: u64) -> Answer<EventOf> {
         let found = self.events.get(&handle).copied();
+        let found = found.filter(|event| self.is_own(call, event.context));
         found.ok_or_else(|| self.no_handle(call, handle, "an event"))
     }
 }

@@ -111,8 +111,41 @@ const UNSAFE: [&str; 31] = [
     "cuStreamSynchronize",
 ];
 
+/// The same of HIP, without `_spt`.
+const UNSAFE_OF_HIP: [&str; 25] = [
+    "hipDeviceSynchronize",
+    "hipEventQuery",
+    "hipEventSynchronize",
+    "hipFree",
+    "hipFreeHost",
+    "hipHostAlloc",
+    "hipHostFree",
+    "hipHostMalloc",
+    "hipHostRegister",
+    "hipHostUnregister",
+    "hipMalloc",
+    "hipMallocManaged",
+    "hipMemPoolGetAttribute",
+    "hipMemPoolSetAttribute",
+    "hipMemPoolTrimTo",
+    "hipMemcpy",
+    "hipMemcpy2D",
+    "hipMemcpy3D",
+    "hipMemcpyDtoD",
+    "hipMemcpyDtoH",
+    "hipMemcpyHtoD",
+    "hipMemcpyPeer",
+    "hipMemset",
+    "hipStreamQuery",
+    "hipStreamSynchronize",
+];
+
 /// Whether a capture forbids a function. The answer holds for all of its forms.
 pub(crate) fn is_unsafe(function: &str) -> bool {
+    if function.starts_with("hip") {
+        let base = function.trim_end_matches("_spt");
+        return UNSAFE_OF_HIP.binary_search(&base).is_ok();
+    }
     let base = function.trim_end_matches("_ptds").trim_end_matches("_ptsz");
     let base = base.strip_suffix("_v2").unwrap_or(base);
     UNSAFE.binary_search(&base).is_ok()

@@ -1,0 +1,128 @@
+//! Numbers of HIP: results and what they stand for, attributes, flags.
+
+use std::ffi::c_int;
+
+use crossdock_plugin_gpu::vendor::{Code, Sort};
+use hip_sys::hiprt as sys;
+
+/// `hipErrorInvalidValue`.
+pub(crate) const INVALID_VALUE: c_int = 1;
+/// `hipErrorInvalidDevicePointer`.
+pub(crate) const INVALID_DEVICE_POINTER: c_int = 17;
+/// `hipErrorNotSupported`.
+pub(crate) const NOT_SUPPORTED: c_int = 801;
+
+/// `hipErrorPeerAccessAlreadyEnabled` and `-NotEnabled`.
+pub(crate) const PEER_ACCESS_ALREADY_ENABLED: c_int = 704;
+pub(crate) const PEER_ACCESS_NOT_ENABLED: c_int = 705;
+
+/// The versions whose structs and numbers these are.
+pub(crate) const MAJORS: [c_int; 2] = [6, 7];
+
+/// What a result stands for.
+pub(crate) fn sort_of(code: Code) -> Sort {
+    match code.number {
+        // Without a device some versions answer the number of a wrong one.
+        101 if ["hipInit", "hipGetDeviceCount"].contains(&code.call) => Sort::NoDevice,
+        // Invalid values, pitches, symbols, pointers, directions, devices and names.
+        INVALID_VALUE | 12 | 13 | INVALID_DEVICE_POINTER | 21 | 101 | 500 => Sort::Invalid,
+        2 => Sort::OutOfMemory,
+        4 => Sort::Exiting,
+        35 => Sort::TooOld,
+        100 => Sort::NoDevice,
+        // Contexts and handles. A stream that is gone is called a context that was destroyed.
+        201 | 400 | 709 => Sort::Stale,
+        600 => Sort::NotReady,
+        // Errors of the hardware, of kernels and of the layer below, after which a device may answer nothing else.
+        214 | 700 | 702 | 710 | 719 | 999 | 1052 | 1053 => Sort::Fatal,
+        712 => Sort::AlreadyRegistered,
+        713 => Sort::NotRegistered,
+        304 => Sort::Permission,
+        217 | NOT_SUPPORTED => Sort::Unsupported,
+        900..=908 => Sort::Capturing,
+        _ => Sort::Other,
+    }
+}
+
+/// `hipDeviceAttribute*`.
+pub(crate) mod device {
+    use std::ffi::c_int;
+
+    pub(crate) const CONCURRENT_MANAGED_ACCESS: c_int = 9;
+    pub(crate) const MANAGED_MEMORY: c_int = 24;
+    pub(crate) const MAX_PITCH: c_int = 58;
+    pub(crate) const MEMORY_POOLS_SUPPORTED: c_int = 88;
+    pub(crate) const CAN_USE_STREAM_WAIT_VALUE: c_int = 10_013;
+}
+
+/// `HIP_POINTER_ATTRIBUTE_BUFFER_ID`.
+pub(crate) const BUFFER_ID: c_int = 7;
+
+/// `hipMemoryType*` from HIP 6 on.
+pub(crate) mod memory {
+    use std::ffi::c_int;
+
+    pub(crate) const HOST: c_int = 1;
+    pub(crate) const DEVICE: c_int = 2;
+    pub(crate) const MANAGED: c_int = 3;
+}
+
+/// `hipMemPoolAttr*`.
+pub(crate) mod pool {
+    use std::ffi::c_int;
+
+    pub(crate) const RELEASE_THRESHOLD: c_int = 4;
+    pub(crate) const RESERVED_MEM_CURRENT: c_int = 5;
+    pub(crate) const RESERVED_MEM_HIGH: c_int = 6;
+}
+
+/// Flags of calls.
+pub(crate) mod flags {
+    /// Memory of the host that all devices reach.
+    pub(crate) const PORTABLE_MAPPED: u32 = 3;
+    /// The device only reads it.
+    pub(crate) const READ_ONLY: u32 = 8;
+    /// Managed memory that every stream may use.
+    pub(crate) const ATTACH_GLOBAL: u32 = 1;
+    /// A stream that no default stream waits for.
+    pub(crate) const NON_BLOCKING: u32 = 1;
+    /// A wait for a word that is at least the value, and all of its bits.
+    pub(crate) const AT_LEAST: u32 = 0;
+    pub(crate) const WHOLE: u32 = u32::MAX;
+}
+
+/// `hipStreamCaptureModeRelaxed`.
+pub(crate) const RELAXED: c_int = 2;
+
+/// Compares a number with AMD's. Those of memory are not among them: HIP 5, whose they are, has others.
+macro_rules! compare {
+    ($($ours:expr => $theirs:expr),* $(,)?) => {
+        $(const _: () = assert!($ours as i64 == $theirs as i64);)*
+    };
+}
+
+compare! {
+    INVALID_VALUE => sys::hipError_t::hipErrorInvalidValue,
+    INVALID_DEVICE_POINTER => sys::hipError_t::hipErrorInvalidDevicePointer,
+    NOT_SUPPORTED => sys::hipError_t::hipErrorNotSupported,
+    PEER_ACCESS_ALREADY_ENABLED => sys::hipError_t::hipErrorPeerAccessAlreadyEnabled,
+    PEER_ACCESS_NOT_ENABLED => sys::hipError_t::hipErrorPeerAccessNotEnabled,
+    device::CONCURRENT_MANAGED_ACCESS =>
+        sys::hipDeviceAttribute_t::hipDeviceAttributeConcurrentManagedAccess,
+    device::MANAGED_MEMORY => sys::hipDeviceAttribute_t::hipDeviceAttributeManagedMemory,
+    device::MAX_PITCH => sys::hipDeviceAttribute_t::hipDeviceAttributeMaxPitch,
+    device::MEMORY_POOLS_SUPPORTED =>
+        sys::hipDeviceAttribute_t::hipDeviceAttributeMemoryPoolsSupported,
+    device::CAN_USE_STREAM_WAIT_VALUE =>
+        sys::hipDeviceAttribute_t::hipDeviceAttributeCanUseStreamWaitValue,
+    BUFFER_ID => sys::hipPointer_attribute::HIP_POINTER_ATTRIBUTE_BUFFER_ID,
+    pool::RELEASE_THRESHOLD => sys::hipMemPoolAttr::hipMemPoolAttrReleaseThreshold,
+    pool::RESERVED_MEM_CURRENT => sys::hipMemPoolAttr::hipMemPoolAttrReservedMemCurrent,
+    pool::RESERVED_MEM_HIGH => sys::hipMemPoolAttr::hipMemPoolAttrReservedMemHigh,
+    flags::PORTABLE_MAPPED => sys::hipHostMallocPortable | sys::hipHostMallocMapped,
+    flags::PORTABLE_MAPPED => sys::hipHostRegisterPortable | sys::hipHostRegisterMapped,
+    flags::ATTACH_GLOBAL => sys::hipMemAttachGlobal,
+    flags::NON_BLOCKING => sys::hipStreamNonBlocking,
+    flags::AT_LEAST => sys::hipStreamWaitValueGte,
+    RELAXED => sys::hipStreamCaptureMode::hipStreamCaptureModeRelaxed,
+}

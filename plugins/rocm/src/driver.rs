@@ -1,0 +1,449 @@
+//! AMD's HIP runtime, as the plugin calls it.
+#![expect(unsafe_code, reason = "calls the runtime")]
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+
+use crossdock_plugin_gpu::Vendor;
+use crossdock_plugin_gpu::vendor::{
+    Answer, Code, Column, Facts, HostFunction, Kind, Known, PoolBytes, Region, Sort, Unusable, Way,
+};
+use crossdock_sdk::dlpack::DeviceType;
+use crossdock_sdk::plugin::describe;
+
+use crate::codes::{self, device, flags, pool};
+use crate::context::{device_of, word_of};
+use crate::functions::{Functions, call};
+use crate::structs::{Planes, PlanesSide, PoolProperties};
+
+/// AMD's HIP runtime, opened.
+#[derive(Debug)]
+pub struct Hip(pub(crate) Functions);
+
+impl Hip {
+    /// The answer that a result's number stands for. The thread's last error is forgotten with it: a program that asks
+    /// for that (`hipGetLastError`) asks about its own calls.
+    pub(crate) fn checked(&self, call: &'static str, number: c_int) -> Answer {
+        if number == 0 {
+            return Ok(());
+        }
+        // SAFETY: it has no arguments, and touches the calling thread's own state.
+        let _same = unsafe { (self.0.hipGetLastError)() };
+        Err(Code { number, call })
+    }
+
+    /// A number that a function writes.
+    fn attribute_of(&self, ordinal: i32, key: c_int) -> Answer<c_int> {
+        let mut value = 0;
+        call!(self.hipDeviceGetAttribute(&raw mut value, key, ordinal))?;
+        Ok(value)
+    }
+
+    fn is(&self, ordinal: i32, key: c_int) -> bool {
+        // A runtime that is older than an attribute refuses its number.
+        self.attribute_of(ordinal, key).is_ok_and(|value| value > 0)
+    }
+
+    /// A text that a function of an error writes.
+    fn word(
+        &self,
+        code: Code,
+        function: unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int,
+    ) -> String {
+        let mut text: *const c_char = std::ptr::null();
+        // SAFETY: any number is looked up, and the text's place is our own.
+        let number = unsafe { function(code.number, &raw mut text) };
+        if self.checked("hipDrvGetErrorName", number).is_err() || text.is_null() {
+            return String::new();
+        }
+        // SAFETY: not NULL, and a text that lives as long as the runtime.
+        let text = unsafe { CStr::from_ptr(text) };
+        text.to_string_lossy().into_owned()
+    }
+}
+
+/// What a function wrote before the first NUL.
+fn text_of(bytes: &[c_char]) -> String {
+    let bytes = bytes.iter().take_while(|byte| **byte != 0);
+    // Characters of C have a sign on some processors only.
+    let bytes: Vec<u8> = bytes.flat_map(|byte| byte.to_ne_bytes()).collect();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn size(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}
+
+/// `hipMemcpyKind`: from the host to the host, from it to a device, and so on.
+const fn way(dst_is_host: bool, src_is_host: bool) -> c_int {
+    match (src_is_host, dst_is_host) {
+        (true, true) => 0,
+        (true, false) => 1,
+        (false, true) => 2,
+        (false, false) => 3,
+    }
+}
+
+impl Vendor for Hip {
+    const DESCRIPTION: &'static str = describe!(
+        name = "rocm",
+        vendor = "Crossdock",
+        devices = "rocm,rocm_host",
+        driver = "libamdhip64.so.7"
+    );
+    const LIBRARY: &'static str = "libamdhip64.so";
+    const DEVICE_TYPE: DeviceType = DeviceType::ROCM;
+    const PINNED_TYPE: DeviceType = DeviceType::ROCM_HOST;
+    const MANAGED_TYPE: Option<DeviceType> = None;
+    const DEFAULT_STREAM: u64 = 0;
+    // Newer versions call the same stream 1 as well. Those before take the word for an address.
+    const DEFAULT_STREAMS: &'static [u64] = &[0];
+    const OWN_STREAM: u64 = 2;
+
+    fn load() -> Result<Self, Unusable> {
+        Functions::load().map(Self)
+    }
+
+    fn start(&self) -> Answer {
+        call!(self.hipInit(0))
+    }
+
+    fn version(&self) -> Result<String, Unusable> {
+        let mut number = 0;
+        let library = self.0.library();
+        if let Err(code) = call!(self.hipRuntimeGetVersion(&raw mut number)) {
+            let (name, text) = self.words_of(code);
+            let (call, number) = (code.call, code.number);
+            let why = format!("`{call}` of `{library}` returned {number} ({name}): {text}");
+            return Err(Unusable::Broken(why));
+        }
+        // 60_241_133 is version 6.2.41133.
+        let (major, minor) = (number / 10_000_000, number / 100_000 % 100);
+        if !codes::MAJORS.contains(&major) {
+            let why = format!("HIP 6 or 7: `{library}` is HIP {major}.{minor} (version {number})");
+            return Err(Unusable::Absent(why));
+        }
+        Ok(format!("{major}.{minor}"))
+    }
+
+    fn sort_of(code: Code) -> Sort {
+        codes::sort_of(code)
+    }
+
+    fn words_of(&self, code: Code) -> (String, String) {
+        let name = self.word(code, self.0.hipDrvGetErrorName);
+        (name, self.word(code, self.0.hipDrvGetErrorString))
+    }
+
+    fn count(&self) -> Answer<u32> {
+        let mut count = 0;
+        call!(self.hipGetDeviceCount(&raw mut count))?;
+        Ok(u32::try_from(count).unwrap_or(0))
+    }
+
+    fn facts(&self, ordinal: i32) -> Answer<Facts> {
+        let mut name: [c_char; 128] = [0; 128];
+        call!(self.hipDeviceGetName(name.as_mut_ptr(), 128, ordinal))?;
+        let mut bus: [c_char; 32] = [0; 32];
+        // Not every part of a device has one.
+        let bus_id = call!(self.hipDeviceGetPCIBusId(bus.as_mut_ptr(), 32, ordinal));
+        let mut total = 0;
+        call!(self.hipDeviceTotalMem(&raw mut total, ordinal))?;
+        let mut uuid = [0; 16];
+        call!(self.hipDeviceGetUuid(&raw mut uuid, ordinal))?;
+        let pitch = self.attribute_of(ordinal, device::MAX_PITCH).unwrap_or(0);
+        let pitch = u64::try_from(pitch).ok().filter(|pitch| *pitch > 0);
+        Ok(Facts {
+            name: text_of(&name),
+            uuid,
+            pci_bus_id: bus_id.map_or_else(|_| String::new(), |()| text_of(&bus)),
+            total_memory: total as u64,
+            has_pools: self.0.hipMemPoolCreate.is_some()
+                && self.0.hipMallocFromPoolAsync.is_some()
+                && self.is(ordinal, device::MEMORY_POOLS_SUPPORTED),
+            has_managed: self.is(ordinal, device::MANAGED_MEMORY)
+                && self.is(ordinal, device::CONCURRENT_MANAGED_ACCESS),
+            waits_for_words: self.0.hipStreamWaitValue32.is_some()
+                && self.is(ordinal, device::CAN_USE_STREAM_WAIT_VALUE),
+            longest_pitch: pitch.unwrap_or(i32::MAX.unsigned_abs().into()),
+        })
+    }
+
+    fn attribute(&self, ordinal: i32, key: i32) -> Answer<i32> {
+        self.attribute_of(ordinal, key)
+    }
+
+    fn known(&self, address: u64) -> Answer<Option<Known>> {
+        self.attributes(address)
+    }
+
+    fn retain(&self, ordinal: i32) -> Answer<u64> {
+        Ok(word_of(ordinal))
+    }
+
+    fn release(&self, _ordinal: i32) -> Answer {
+        Ok(())
+    }
+
+    fn enter(&self, ordinal: i32, _context: u64) -> Answer<u64> {
+        self.set(ordinal)
+    }
+
+    fn leave(&self, before: u64) {
+        self.set_back(before);
+    }
+
+    fn relax_captures(&self) -> i32 {
+        let mut mode = codes::RELAXED;
+        let exchanged = call!(self.hipThreadExchangeStreamCaptureMode(&raw mut mode));
+        exchanged.map_or(0, |()| mode)
+    }
+
+    fn mind_captures(&self, before: i32) {
+        let mut mode = before;
+        // A number that the runtime gave.
+        let _exchanged = call!(self.hipThreadExchangeStreamCaptureMode(&raw mut mode));
+    }
+
+    fn memory_info(&self) -> Answer<(u64, u64)> {
+        let (mut free, mut total) = (0, 0);
+        call!(self.hipMemGetInfo(&raw mut free, &raw mut total))?;
+        Ok((free as u64, total as u64))
+    }
+
+    fn allocate(&self, bytes: u64) -> Answer<u64> {
+        let mut address = 0;
+        call!(self.hipMalloc(&raw mut address, size(bytes)))?;
+        Ok(address)
+    }
+
+    fn allocate_pinned(&self, bytes: u64) -> Answer<u64> {
+        let mut address = 0;
+        call!(self.hipHostMalloc(&raw mut address, size(bytes), flags::PORTABLE_MAPPED))?;
+        Ok(address)
+    }
+
+    fn allocate_managed(&self, bytes: u64) -> Answer<u64> {
+        let mut address = 0;
+        call!(self.hipMallocManaged(&raw mut address, size(bytes), flags::ATTACH_GLOBAL))?;
+        Ok(address)
+    }
+
+    unsafe fn free(&self, address: u64, kind: Kind) -> Answer {
+        match kind {
+            Kind::Pinned => call!(self.hipHostFree(address)),
+            Kind::Device | Kind::Managed => call!(self.hipFree(address)),
+        }
+    }
+
+    unsafe fn lock(&self, address: u64, bytes: u64) -> Answer {
+        let lock = |flags| call!(self.hipHostRegister(address, size(bytes), flags));
+        match lock(flags::PORTABLE_MAPPED) {
+            // For pages that the process may not write.
+            Err(code) if code.number == codes::INVALID_VALUE => {
+                lock(flags::PORTABLE_MAPPED | flags::READ_ONLY)
+            }
+            locked => locked,
+        }
+    }
+
+    unsafe fn unlock(&self, address: u64) -> Answer {
+        call!(self.hipHostUnregister(address))
+    }
+
+    fn create_pool(&self, ordinal: i32, keep: u64) -> Answer<u64> {
+        let (mut made, properties) = (0, PoolProperties::of(ordinal));
+        call!(self.hipMemPoolCreate?(&raw mut made, &raw const properties))?;
+        let mut keep = keep;
+        let key = pool::RELEASE_THRESHOLD;
+        call!(self.hipMemPoolSetAttribute?(made, key, &raw mut keep))?;
+        Ok(made)
+    }
+
+    fn destroy_pool(&self, pool: u64) -> Answer {
+        call!(self.hipMemPoolDestroy?(pool))
+    }
+
+    fn trim_pool(&self, pool: u64, reserved: u64) -> Answer {
+        call!(self.hipMemPoolTrimTo?(pool, size(reserved)))
+    }
+
+    fn pool_bytes(&self, pool: u64) -> Answer<PoolBytes> {
+        let ask = |key| {
+            let mut bytes = 0;
+            call!(self.hipMemPoolGetAttribute?(pool, key, &raw mut bytes))?;
+            Ok(bytes)
+        };
+        Ok(PoolBytes {
+            reserved: ask(pool::RESERVED_MEM_CURRENT)?,
+            peak_reserved: ask(pool::RESERVED_MEM_HIGH)?,
+        })
+    }
+
+    fn reset_pool_peak(&self, pool: u64) -> Answer {
+        let mut nothing = 0;
+        let key = pool::RESERVED_MEM_HIGH;
+        call!(self.hipMemPoolSetAttribute?(pool, key, &raw mut nothing))
+    }
+
+    fn allocate_on(&self, pool: u64, bytes: u64, stream: u64) -> Answer<u64> {
+        let (mut address, bytes) = (0, size(bytes));
+        call!(self.hipMallocFromPoolAsync?(
+            &raw mut address,
+            bytes,
+            pool,
+            stream
+        ))?;
+        Ok(address)
+    }
+
+    unsafe fn free_on(&self, address: u64, stream: u64) -> Answer {
+        call!(self.hipFreeAsync?(address, stream))
+    }
+
+    fn can_reach(&self, ordinal: i32, peer: i32) -> Answer<bool> {
+        self.reaches(ordinal, peer)
+    }
+
+    fn enable_peer(&self, context: u64) -> Answer<bool> {
+        self.reach(device_of(context))
+    }
+
+    fn disable_peer(&self, context: u64) -> Answer {
+        self.reach_no_more(device_of(context))
+    }
+
+    fn share_pool(&self, pool: u64, ordinal: i32, is_shared: bool) -> Answer {
+        self.open_pool(pool, ordinal, is_shared)
+    }
+
+    fn create_stream(&self) -> Answer<u64> {
+        let mut stream = 0;
+        call!(self.hipStreamCreateWithFlags(&raw mut stream, flags::NON_BLOCKING))?;
+        Ok(stream)
+    }
+
+    fn destroy_stream(&self, stream: u64) -> Answer {
+        call!(self.hipStreamDestroy(stream))
+    }
+
+    fn query_stream(&self, stream: u64) -> Answer {
+        call!(self.hipStreamQuery(stream))
+    }
+
+    fn synchronize_stream(&self, stream: u64) -> Answer {
+        call!(self.hipStreamSynchronize(stream))
+    }
+
+    fn wait_event(&self, stream: u64, event: u64) -> Answer {
+        call!(self.hipStreamWaitEvent(stream, event, 0))
+    }
+
+    unsafe fn wait_word(&self, stream: u64, word: u64, value: u32) -> Answer {
+        let (how, bits) = (flags::AT_LEAST, flags::WHOLE);
+        call!(self.hipStreamWaitValue32?(stream, word, value, how, bits))
+    }
+
+    unsafe fn call(&self, stream: u64, function: HostFunction, word: *mut c_void) -> Answer {
+        call!(self.hipLaunchHostFunc(stream, Some(function), word))
+    }
+
+    unsafe fn context_of(&self, stream: u64) -> Answer<(u64, i32)> {
+        let mut ordinal = 0;
+        call!(self.hipStreamGetDevice(stream, &raw mut ordinal))?;
+        Ok((word_of(ordinal), ordinal))
+    }
+
+    fn is_capturing(&self, stream: u64) -> Answer<bool> {
+        let mut status = 0;
+        call!(self.hipStreamIsCapturing(stream, &raw mut status))?;
+        Ok(status != 0)
+    }
+
+    fn create_event(&self) -> Answer<u64> {
+        let mut event = 0;
+        call!(self.hipEventCreateWithFlags(&raw mut event, 0))?;
+        Ok(event)
+    }
+
+    fn destroy_event(&self, event: u64) -> Answer {
+        call!(self.hipEventDestroy(event))
+    }
+
+    fn record(&self, event: u64, stream: u64) -> Answer {
+        call!(self.hipEventRecord(event, stream))
+    }
+
+    fn query_event(&self, event: u64) -> Answer {
+        call!(self.hipEventQuery(event))
+    }
+
+    fn synchronize_event(&self, event: u64) -> Answer {
+        call!(self.hipEventSynchronize(event))
+    }
+
+    fn elapsed(&self, start: u64, end: u64) -> Answer<f32> {
+        let mut milliseconds = 0.0;
+        call!(self.hipEventElapsedTime(&raw mut milliseconds, start, end))?;
+        Ok(milliseconds)
+    }
+
+    unsafe fn copy(&self, direction: Way, dst: u64, src: u64, bytes: u64, stream: u64) -> Answer {
+        let kind = match direction {
+            Way::ToDevice => way(false, true),
+            Way::ToHost => way(true, false),
+            Way::Inside => way(false, false),
+            Way::AmongHost => way(true, true),
+        };
+        call!(self.hipMemcpyAsync(dst, src, size(bytes), kind, stream))
+    }
+
+    unsafe fn copy_across(
+        &self,
+        (dst, _, to): (u64, u64, i32),
+        (src, _, from): (u64, u64, i32),
+        bytes: u64,
+        stream: u64,
+    ) -> Answer {
+        call!(self.hipMemcpyPeerAsync(dst, to, src, from, size(bytes), stream))
+    }
+
+    unsafe fn copy_rows(&self, region: &Region, stream: u64) -> Answer {
+        let (dst, src) = (&region.dst, &region.src);
+        let (width, height) = (size(region.width), size(region.height));
+        let kind = way(dst.is_host, src.is_host);
+        let (to, from) = (size(dst.pitch), size(src.pitch));
+        if region.depth == 1 {
+            let (dst, src) = (dst.address, src.address);
+            return call!(self.hipMemcpy2DAsync(dst, to, src, from, width, height, kind, stream));
+        }
+        let planes = Planes {
+            src: PlanesSide::new(src.address, from, size(src.rows)),
+            dst: PlanesSide::new(dst.address, to, size(dst.rows)),
+            extent: [width, height, size(region.depth)],
+            kind,
+        };
+        call!(self.hipMemcpy3DAsync(&raw const planes, stream))
+    }
+
+    unsafe fn fill(&self, column: &Column, stream: u64) -> Answer {
+        let bytes = column.value.to_le_bytes();
+        let [first, second, ..] = bytes;
+        let (at, count, pitch) = (column.address, size(column.count), size(column.pitch));
+        match (column.unit, column.pitch == column.unit) {
+            (1, true) => call!(self.hipMemsetD8Async(at, first, count, stream)),
+            (2, true) => {
+                let word = u16::from_le_bytes([first, second]);
+                call!(self.hipMemsetD16Async(at, word, count, stream))
+            }
+            (_, true) => {
+                let word = i32::from_le_bytes(bytes);
+                call!(self.hipMemsetD32Async(at, word, count, stream))
+            }
+            // With gaps there are fills of bytes alone.
+            (unit, false) => (0..unit).zip(bytes).try_for_each(|(byte, value)| {
+                let (at, value) = (at + byte, c_int::from(value));
+                call!(self.hipMemset2DAsync(at, pitch, value, 1, count, stream))
+            }),
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! The plugin beside others who use the runtime: their device, their last error, their streams and their memory.
+
+use std::ffi::c_int;
+
+use crossdock_plugin_rocm::Plugin as Rocm;
+use crossdock_sdk::abi::{
+    Address, AllocateArgs, CopyArgs, DefaultStream, MemoryKind, PointerFlags, Side, Status,
+    StreamHandle,
+};
+use crossdock_sdk::plugin::{Host, Plugin as _, Register as _, Streams as _, Wrap as _};
+use libloading::Library;
+
+use crate::{POLICIES, over};
+
+const BYTES: usize = 5000;
+const LIMIT_NS: u64 = 20_000_000_000;
+
+/// Calls a function of a library by its name.
+macro_rules! call {
+    ($library:ident.$name:ident($($argument:expr => $type:ty),* $(,)?) -> $answer:ty) => {{
+        // SAFETY: the simulator has the function, with the types of the vendor's header.
+        let function = unsafe {
+            $library.get::<unsafe extern "C" fn($($type),*) -> $answer>(stringify!($name))
+        }.unwrap();
+        // SAFETY: the arguments are live objects of the runtime's and places of this function's own.
+        unsafe { function($($argument),*) }
+    }};
+}
+
+fn runtime() -> Library {
+    // SAFETY: the simulator's initialisers touch nothing of ours.
+    unsafe { Library::new("libamdhip64.so.7") }.unwrap()
+}
+
+fn open() -> Rocm {
+    // SAFETY: there is no host.
+    let host = unsafe { Host::from_raw(std::ptr::null()) };
+    Rocm::open(host).unwrap()
+}
+
+const fn side(address: u64, kind: MemoryKind, device: u32) -> Side {
+    Side {
+        address: Address::pointer(address),
+        kind,
+        device,
+    }
+}
+
+/// Bytes go to memory of a device and come back.
+fn round_trip(rocm: &Rocm, address: u64, device: u32, stream: StreamHandle) {
+    let (up, mut down) = ([7_u8; BYTES], [0_u8; BYTES]);
+    let copy = |dst, src| {
+        let bytes = BYTES as u64;
+        // SAFETY: both sides live until the stream was waited for.
+        unsafe { rocm.copy(CopyArgs { dst, src, bytes }, stream) }.unwrap();
+    };
+    let there = side(address, MemoryKind::DEVICE, device);
+    let host = |at: usize| side(at as u64, MemoryKind::HOST, 0);
+    copy(there, host(up.as_ptr().expose_provenance()));
+    copy(host(down.as_mut_ptr().expose_provenance()), there);
+    if !stream.is_none() {
+        rocm.stream_synchronize(stream, LIMIT_NS).unwrap();
+    }
+    assert_eq!(down, up);
+}
+
+#[test]
+fn the_threads_device_and_last_error_stay_the_callers() {
+    let name = "beside::the_threads_device_and_last_error_stay_the_callers";
+    if !over(name, &[POLICIES[0], POLICIES[2]]) {
+        return;
+    }
+    let (hip, rocm) = (runtime(), open());
+    assert_eq!(call!(hip.hipSetDevice(1 => c_int) -> c_int), 0);
+    let memory = rocm.allocate(AllocateArgs {
+        size: BYTES as u64,
+        alignment: 256,
+        kind: MemoryKind::DEVICE,
+        device: 0,
+    });
+    let memory = memory.unwrap();
+    round_trip(&rocm, memory.word, 0, StreamHandle::NONE);
+    // Questions that the runtime answers by an error.
+    let stream = rocm.stream_create(0).unwrap();
+    let _pending = rocm.stream_query(stream);
+    let nobodys = rocm.pointer_query(Address::pointer(0x10)).unwrap();
+    assert_eq!(nobodys.kind, MemoryKind::UNOWNED);
+    // SAFETY: a word that is no stream, which the plugin refuses before the runtime sees it.
+    let refused = unsafe { rocm.stream_wrap(0, 1) }.unwrap_err();
+    assert_eq!(refused.status(), Status::INVALID);
+    assert_eq!(call!(hip.hipPeekAtLastError() -> c_int), 0);
+    let mut device = -1;
+    assert_eq!(
+        call!(hip.hipGetDevice(&raw mut device => *mut c_int) -> c_int),
+        0
+    );
+    assert_eq!(device, 1);
+    rocm.stream_destroy(stream).unwrap();
+    // SAFETY: its work is over.
+    unsafe { rocm.free(memory, MemoryKind::DEVICE) }.unwrap();
+}
+
+#[test]
+fn streams_of_others_are_wrapped_and_no_number_is_a_handle() {
+    let name = "beside::streams_of_others_are_wrapped_and_no_number_is_a_handle";
+    if !over(name, &POLICIES) {
+        return;
+    }
+    let (hip, rocm) = (runtime(), open());
+    let mut theirs = 0_u64;
+    assert_eq!(call!(hip.hipSetDevice(1 => c_int) -> c_int), 0);
+    let made = call!(hip.hipStreamCreateWithFlags(&raw mut theirs => *mut u64, 1 => u32) -> c_int);
+    assert_eq!(made, 0);
+    // SAFETY: a live stream.
+    let stream = unsafe { rocm.stream_wrap(1, theirs) }.unwrap();
+    assert_eq!(rocm.stream_native(stream).unwrap(), theirs);
+    let mut memory = 0_u64;
+    let made = call!(hip.hipMalloc(&raw mut memory => *mut u64, BYTES => usize) -> c_int);
+    assert_eq!(made, 0);
+    round_trip(&rocm, memory, 1, stream);
+    // SAFETY: a live stream, of another device.
+    let of_another = unsafe { rocm.stream_wrap(0, theirs) }.unwrap_err();
+    assert_eq!(of_another.status(), Status::INVALID);
+    // SAFETY: 0 is the default stream, and neither 1 nor 2 is looked at as a handle.
+    let wrapped = [0, 1, 2].map(|word| unsafe { rocm.stream_wrap(1, word) });
+    let statuses = wrapped.map(|wrapped| wrapped.map_err(|error| error.status()));
+    let [Ok(default), Err(Status::INVALID), Err(Status::UNSUPPORTED)] = statuses else {
+        panic!("{statuses:?}");
+    };
+    assert_eq!(rocm.stream_native(default).unwrap(), 0);
+    round_trip(&rocm, memory, 1, default);
+    let legacy = rocm.stream_default(1, DefaultStream::LEGACY).unwrap();
+    assert_eq!(rocm.stream_native(legacy).unwrap(), 0);
+    for stream in [stream, default] {
+        rocm.stream_destroy(stream).unwrap();
+    }
+    assert_eq!(call!(hip.hipStreamDestroy(theirs => u64) -> c_int), 0);
+    assert_eq!(call!(hip.hipFree(memory => u64) -> c_int), 0);
+}
+
+#[test]
+fn memory_of_others_is_known_as_what_it_is() {
+    if !over(
+        "beside::memory_of_others_is_known_as_what_it_is",
+        &POLICIES[..1],
+    ) {
+        return;
+    }
+    let (hip, rocm) = (runtime(), open());
+    assert_eq!(call!(hip.hipSetDevice(1 => c_int) -> c_int), 0);
+    let (mut device, mut pinned, mut managed) = (0_u64, 0_u64, 0_u64);
+    let made = [
+        call!(hip.hipMalloc(&raw mut device => *mut u64, BYTES => usize) -> c_int),
+        call!(hip.hipHostMalloc(&raw mut pinned => *mut u64, BYTES => usize, 0 => u32) -> c_int),
+        call!(hip.hipMallocManaged(&raw mut managed => *mut u64, BYTES => usize, 1 => u32) -> c_int),
+    ];
+    assert_eq!(made, [0; 3]);
+    let kinds = [
+        (device, MemoryKind::DEVICE),
+        (pinned, MemoryKind::PINNED),
+        (managed, MemoryKind::MANAGED),
+    ];
+    for (address, kind) in kinds {
+        let inside = rocm.pointer_query(Address::pointer(address + 100)).unwrap();
+        assert_eq!((inside.kind, inside.device), (kind, 1));
+        assert_eq!(inside.base, Address::pointer(address));
+        assert_eq!(inside.size, BYTES as u64);
+        assert!(inside.flags.contains(PointerFlags::FOREIGN));
+        assert_ne!(inside.allocation_id, 0);
+    }
+    assert_eq!(call!(hip.hipFree(device => u64) -> c_int), 0);
+    assert_eq!(call!(hip.hipHostFree(pinned => u64) -> c_int), 0);
+    assert_eq!(call!(hip.hipFree(managed => u64) -> c_int), 0);
+    let gone = rocm.pointer_query(Address::pointer(device)).unwrap();
+    assert_eq!(gone.kind, MemoryKind::UNOWNED);
+}
+
+#[test]
+fn host_memory_is_registered_by_two_vendors_at_once() {
+    let options: &[&str] = &["--cuda", "1", "--rocm", "1"];
+    let name = "beside::host_memory_is_registered_by_two_vendors_at_once";
+    if !over(name, &[options]) {
+        return;
+    }
+    let rocm = open();
+    // SAFETY: the simulator's initialisers touch nothing of ours.
+    let cuda = unsafe { Library::new("libcuda.so.1") }.unwrap();
+    let mut context = 0_u64;
+    assert_eq!(call!(cuda.cuInit(0 => u32) -> c_int), 0);
+    let made =
+        call!(cuda.cuCtxCreate_v2(&raw mut context => *mut u64, 0 => u32, 0 => c_int) -> c_int);
+    assert_eq!(made, 0);
+    let mut memory = vec![0_u8; BYTES];
+    let (pointer, size) = (memory.as_mut_ptr(), BYTES as u64);
+    let address = pointer.expose_provenance() as u64;
+    let register =
+        || call!(cuda.cuMemHostRegister_v2(address => u64, BYTES => usize, 0 => u32) -> c_int);
+    assert_eq!(register(), 0);
+    // SAFETY: the memory lives until it is unregistered.
+    unsafe { rocm.register_host(0, pointer.cast(), size) }.unwrap();
+    assert_eq!(
+        rocm.pointer_query(Address::pointer(address)).unwrap().kind,
+        MemoryKind::PINNED
+    );
+    assert_eq!(call!(cuda.cuMemHostUnregister(address => u64) -> c_int), 0);
+    rocm.unregister_host(0, pointer.cast()).unwrap();
+    // Device memory of the other vendor is nobody's here.
+    let mut theirs = 0_u64;
+    let made = call!(cuda.cuMemAlloc_v2(&raw mut theirs => *mut u64, BYTES => usize) -> c_int);
+    assert_eq!(made, 0);
+    let query = rocm.pointer_query(Address::pointer(theirs)).unwrap();
+    assert_eq!(query.kind, MemoryKind::UNOWNED);
+    let args = CopyArgs {
+        dst: side(theirs, MemoryKind::DEVICE, 0),
+        src: side(address, MemoryKind::HOST, 0),
+        bytes: size,
+    };
+    // SAFETY: the plugin refuses it before it touches anything.
+    let refused = unsafe { rocm.copy(args, StreamHandle::NONE) }.unwrap_err();
+    assert_eq!(refused.status(), Status::NOT_OWNER);
+    assert_eq!(call!(cuda.cuMemFree_v2(theirs => u64) -> c_int), 0);
+}
