@@ -192,11 +192,12 @@ impl State {
     /// Completes a host event; the host did all that it did before.
     fn complete(&self, point: &Point, failure: Option<Failure>) {
         let clock = self.host.clone();
-        let waited = u64::try_from(point.made.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let waited = point.made.elapsed().as_nanos();
+        let waited = u64::try_from(waited).ok().filter(|_| !self.is_paced());
         let done = Completion {
             failure,
             clock,
-            time_ns: self.host_ns.saturating_add(waited),
+            time_ns: self.now_ns().saturating_add(waited.unwrap_or(0)),
         };
         point.complete(done);
     }
