@@ -95,6 +95,11 @@ fn memory_goes_between_processes_as_the_documents_say() {
 }
 
 #[test]
+fn what_belongs_to_a_context_or_a_thread_ends_with_it() {
+    runs_everywhere("ends");
+}
+
+#[test]
 fn a_lost_device_stays_lost_and_the_others_do_not() {
     let folder = tempfile::tempdir().unwrap();
     let Some(program) = program("lost", folder.path()) else {

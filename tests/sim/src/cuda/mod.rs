@@ -6,7 +6,7 @@
 //! | `lookup` | the table of functions as the driver looks them up; those that are not simulated answer 801 |
 //! | `entry` | what every call has in common |
 //! | `codes` | results, with their names and texts |
-//! | `objects`, `gone` | contexts, streams and events, the order of default streams; objects that were destroyed |
+//! | `objects`, `gone`, `stream_ends` | contexts, streams and events, the order of default streams; objects that were destroyed; streams that end |
 //! | `driver`, `devices`, `contexts` | the functions about them |
 //! | `memory`, `pointers`, `pools` | allocations, what is known of an address, memory in stream order |
 //! | `ipc` | memory between processes |
@@ -33,4 +33,5 @@ mod memory;
 mod objects;
 mod pointers;
 mod pools;
+mod stream_ends;
 mod streams;

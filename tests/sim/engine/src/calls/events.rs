@@ -117,6 +117,18 @@ impl Engine {
             .map_or(Ok(true), |failure| Err(Error::Failed(failure)))
     }
 
+    /// Whether the host knows already that the event happened, and so that it is before all that the host submits.
+    /// Unlike a query this tells it nothing.
+    #[must_use]
+    pub fn is_known_to_host(&self, event: Event) -> bool {
+        let Ok(state) = self.shared.here() else {
+            return false;
+        };
+        let point = state.events.get(&event.raw()).map(|found| &found.point);
+        let done = point.and_then(|point| point.as_ref()?.done.get());
+        done.is_some_and(|done| done.clock.is_within(&state.host))
+    }
+
     /// Makes the calling thread wait for the event as it is now.
     ///
     /// # Errors
