@@ -243,7 +243,7 @@ fn price(file: &Path) {
 #[ignore = "prints times; the link is one that takes its time in truth"]
 fn how_much_rows_gain_by_their_own_costs() {
     let name = "how_much_rows_gain_by_their_own_costs";
-    let link = format!("{LINK};paced=on");
+    let link = format!("{LINK};paced=on;policy=threads");
     if !with_environment(name, &[("CROSSDOCK_SIM", &link)]) {
         return;
     }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use crossdock_sim_engine::{Place, Report, ReportKind, Site};
+use crossdock_sim_engine::{End, LinkUse, Place, Report, ReportKind, Site};
 use serde_json::json;
 
 use crate::fence::{fence, say};
@@ -92,6 +92,24 @@ pub(crate) fn json(report: &Report) -> serde_json::Value {
         "address": report.bytes.map(|(address, _)| address),
         "bytes": report.bytes.map(|(_, bytes)| bytes),
         "detail": report.detail,
+    })
+}
+
+/// The use of a link as an object of JSON, one line.
+pub(crate) fn link(used: &LinkUse) -> serde_json::Value {
+    let end = |end: End| match end {
+        End::Device(number) => json!(number),
+        _ => json!("host"),
+    };
+    json!({
+        "from": end(used.from),
+        "to": end(used.to),
+        "device": used.device,
+        "operations": used.operations,
+        "bytes": used.bytes,
+        "busy_ns": used.busy_ns,
+        "first_ns": used.first_ns,
+        "last_ns": used.last_ns,
     })
 }
 

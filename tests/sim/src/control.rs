@@ -84,6 +84,27 @@ pub(crate) unsafe extern "C" fn crossdock_sim_take_calls(text: *mut c_char, size
     with(take).unwrap_or(-1)
 }
 
+/// The same of each link that was used since it was asked last, as `{"from": "host", "to": 0, "operations": N,
+/// "bytes": N, "busy_ns": N, "first_ns": N, "last_ns": N}`: how much went over it, how long it was busy, and when the
+/// first operation began and the last one ended. Bytes that stay on the host name the `device` of their stream too.
+///
+/// # Safety
+/// `text` is valid for `size` bytes.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn crossdock_sim_take_links(text: *mut c_char, size: usize) -> i64 {
+    let take = |process: &Process| {
+        let uses = process.engine.link_uses();
+        let lines = uses.iter().map(at_exit::link);
+        // SAFETY: the caller vouches for the bytes.
+        let (needed, fits) = unsafe { write_lines(lines, text, size) };
+        if fits {
+            process.engine.take_link_uses();
+        }
+        needed
+    };
+    with(take).unwrap_or(-1)
+}
+
 /// Writes values line by line where they fit: how many bytes they need with the final NUL, and whether they do.
 ///
 /// # Safety

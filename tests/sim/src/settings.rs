@@ -12,7 +12,7 @@
 //! | `driver` | the version that the driver says it has, 13000 for 13.0 |
 //! | `missing` | functions that the driver does not have, with `,` between them: by the names that programs ask for, and, with `scripts/with-sim`, symbols too |
 //! | `fault` | `NAME@NTH=CODE`, `+` behind NTH for all that follow, `!` behind CODE to lose the device, `exec:` before NAME for its work; with `,` between them |
-//! | `link` | `DEVICE:RATE`, the bytes a second of its copies and fills, as `0:10G`; with `,` between them. Work then takes real time too |
+//! | `link` | `DEVICE:RATE`, the bytes a second of a device's links to the host and from it, and inside of it, as `0:10G`; `0-1:RATE` of the link from device 0 to device 1, which is the slower one of both else; with `,` between them. By `threads`, copies and fills take that time in truth |
 //! | `peers` | 0: no device reaches the memory of another one |
 //! | `unrecorded` | 0: waits for events that were never recorded (such a wait does nothing) are not reported |
 //! | `leaks` | 1: what a program made and left is reported at its exit |
@@ -93,17 +93,7 @@ impl Settings {
             "missing" => self.missing = value.split(',').map(str::to_owned).collect(),
             "fault" => engine.faults = value.split(',').map(fault).collect::<Option<_>>()?,
             "link" => {
-                for link in value.split(',') {
-                    let (device, rate) = link.split_once(':')?;
-                    let (device, rate) = (device.parse::<usize>().ok()?, bytes(rate)?);
-                    // A device without one has the default.
-                    let count = engine
-                        .links
-                        .len()
-                        .max(device.checked_add(1)?.min(MOST_DEVICES));
-                    engine.links.resize_with(count, Link::default);
-                    engine.links.get_mut(device)?.bytes_per_second = (rate > 0).then_some(rate)?;
-                }
+                value.split(',').try_for_each(|text| link(engine, text))?;
                 engine.paced = true;
             }
             "peers" => self.has_peers = value != "0",
@@ -123,6 +113,27 @@ impl Settings {
         }
         Some(())
     }
+}
+
+/// Sets one link.
+fn link(engine: &mut Config, text: &str) -> Option<()> {
+    let (ends, rate) = text.split_once(':')?;
+    let rate = bytes(rate).filter(|rate| *rate > 0)?;
+    let link = Link {
+        bytes_per_second: rate,
+        ..Link::default()
+    };
+    if let Some((from, to)) = ends.split_once('-') {
+        let ends = (from.parse().ok()?, to.parse().ok()?);
+        engine.links_between.insert(ends, link);
+        return Some(());
+    }
+    let device: usize = ends.parse().ok().filter(|device| *device < MOST_DEVICES)?;
+    // A device without one has the default.
+    let count = engine.links.len().max(device + 1);
+    engine.links.resize_with(count, Link::default);
+    *engine.links.get_mut(device)? = link;
+    Some(())
 }
 
 /// No link is looked for beyond so many.

@@ -9,6 +9,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use serde_json::{Value, json};
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
@@ -112,6 +114,11 @@ fn what_the_documents_leave_open_is_answered_as_the_page_says() {
 }
 
 #[test]
+fn what_belongs_to_a_context_or_a_thread_ends_with_it() {
+    runs_everywhere("ends");
+}
+
+#[test]
 fn a_lost_device_stays_lost_and_the_others_do_not() {
     let folder = tempfile::tempdir().unwrap();
     let Some(program) = program("lost", folder.path()) else {
@@ -172,17 +179,37 @@ fn a_slow_link_takes_longer() {
     let Some(program) = program("links", folder.path()) else {
         return;
     };
-    for (links, ratio) in [("0:4G,1:1G", "4.0\n"), ("0:1G,1:1G", "1.0\n")] {
+    for (links, ratio, busy) in [("0:4G,1:1G", "4.0", 4), ("0:1G,1:1G,0-1:5", "1.0", 1)] {
         for policy in POLICIES {
             let set = format!("link={links}");
             let options = ["--cuda", "2", "--policy", policy, "--set", &set];
             let output = simulated(&options, &program, &[]);
             let (code, told) = (output.status.code(), told(&output));
-            assert_eq!((code, told.as_str()), (Some(0), ratio), "{policy}");
+            assert_eq!(code, Some(0), "{policy}: {told}");
+            let mut lines = told.lines();
+            // By `threads` the events were recorded when the machine came to it.
+            let apart = lines.next();
+            assert!(apart == Some(ratio) || policy == "threads", "{told}");
+            let [first, second] = [0, 1].map(|device| {
+                let link: Value = serde_json::from_str(lines.next().unwrap()).unwrap();
+                let ends = (&link["from"], &link["to"]);
+                assert_eq!(ends, (&json!("host"), &json!(device)), "{told}");
+                assert_eq!(link["bytes"], 16 << 20);
+                let span = link["last_ns"].as_u64().unwrap() - link["first_ns"].as_u64().unwrap();
+                assert_eq!(link["busy_ns"], span);
+                span
+            });
+            // Each copy takes a microsecond besides.
+            assert_eq!(second - 1000, busy * (first - 1000));
         }
     }
-    let output = simulated(&["--set", "link=0:0"], &program, &[]);
-    assert!(told(&output).contains("`link=0:0` of CROSSDOCK_SIM is not understood"));
+    for wrong in ["0:0", "64:1G", "0-x:1G", "1G"] {
+        let set = format!("link={wrong}");
+        let output = simulated(&["--set", &set], &program, &[]);
+        let told = told(&output);
+        let why = format!("`{set}` of CROSSDOCK_SIM is not understood");
+        assert!(told.contains(&why), "{told}");
+    }
 }
 
 /// A program runs to its end, and nothing is said, under each policy and number of hardware queues.

@@ -160,6 +160,26 @@ impl Arena {
         unsafe { at.write_bytes(pattern, size(bytes.min(POISONED))) };
     }
 
+    /// Has the system give the pages of an allocation now, and not as each is touched first: a device has its memory,
+    /// so that costs no time of a link. Where that is refused, they come later.
+    pub(crate) fn populate(&self, start: u64, bytes: u64) {
+        #[cfg(target_os = "linux")]
+        {
+            let first = start / PAGE * PAGE;
+            let bytes = (start + bytes).next_multiple_of(PAGE) - first;
+            // SAFETY: the pages are of our own mapping, and keep what is in them.
+            unsafe {
+                libc::madvise(
+                    self.view(first).cast(),
+                    size(bytes),
+                    libc::MADV_POPULATE_WRITE,
+                )
+            };
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = (start, bytes);
+    }
+
     /// Gives the pages of freed memory back where it is much; they read as zeros then.
     pub(crate) fn give_back(&self, start: u64, bytes: u64) {
         if bytes < GIVEN_BACK {

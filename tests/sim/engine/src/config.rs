@@ -1,5 +1,6 @@
 //! What a test chooses: devices, queues, policy, seed, links, faults and what the checker looks at.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::Fault;
@@ -8,7 +9,8 @@ use crate::Fault;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Policy {
-    /// Worker threads run them as soon as they can, with random delays.
+    /// Worker threads run them as soon as they can, with random delays. Only by this policy work can take
+    /// real time ([`Config::paced`]).
     Threads,
     /// A seeded generator picks, at the start of each call and in each blocking wait, what runs next.
     /// A call never runs what it submits itself.
@@ -20,10 +22,10 @@ pub enum Policy {
     Lazy,
 }
 
-/// How long work takes on a device, in simulated time.
+/// How long work takes that moves bytes, in simulated time. It has its link for itself meanwhile.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Link {
-    /// Of each operation.
+    /// Of each operation; that of a device is taken by its other work too, but waits.
     pub latency_ns: u64,
     /// Of copies and fills.
     pub bytes_per_second: u64,
@@ -58,10 +60,14 @@ pub struct Config {
     pub policy: Policy,
     /// Of every choice the engine makes.
     pub seed: u64,
-    /// One a device; devices without one get the default.
+    /// One a device, which goes for its way to the host, for the way back, and inside of it: each of them is a
+    /// link. Devices without one get the default.
     pub links: Vec<Link>,
-    /// Whether work takes its simulated time in truth too, so that a clock outside measures it. Else no
-    /// thread waits for it.
+    /// From the first device to the second. Where there is none, the slower of their own goes.
+    pub links_between: BTreeMap<(u32, u32), Link>,
+    /// Whether work that moves bytes takes its simulated time in truth too, so that a clock outside measures it:
+    /// by `Threads`. Simulated time is the machine's then, and what is no such work takes as long as it takes.
+    /// By the other policies no thread waits for it.
     pub paced: bool,
     /// What fails.
     pub faults: Vec<Fault>,
@@ -116,6 +122,7 @@ impl Default for Config {
             policy: Policy::default(),
             seed: 1,
             links: Vec::new(),
+            links_between: BTreeMap::new(),
             paced: false,
             faults: Vec::new(),
             idle: Some(Duration::from_millis(50)),

@@ -9,6 +9,7 @@ use crate::arena::Arena;
 use crate::callers::Callers;
 use crate::fault::Moment;
 use crate::policy::{idle, seeded, threads};
+use crate::schedule::Rest;
 use crate::state::State;
 use crate::turns::Turns;
 use crate::{Config, Error, Failure, Policy, ReportKind, Site};
@@ -36,6 +37,8 @@ pub(crate) struct Shared {
     pub(crate) changed: Condvar,
     /// Told when there is work again after there was none.
     pub(crate) busy: Condvar,
+    /// Told of an operation that has its link, and is to end in time.
+    pub(crate) due: Condvar,
     pub(crate) callers: Callers,
     turns: Option<Turns>,
 }
@@ -69,6 +72,7 @@ impl Engine {
             state: Mutex::new(State::new(&config, &arena)),
             changed: Condvar::new(),
             busy: Condvar::new(),
+            due: Condvar::new(),
             callers: Callers::default(),
             turns: config.turns.then(|| Turns::new(config.seed)),
             config,
@@ -82,6 +86,9 @@ impl Engine {
             Policy::Threads => {
                 for worker in 0..shared.config.workers {
                     life.start(move |shared| threads::work(shared, worker))?;
+                }
+                if shared.config.paced {
+                    life.start(Shared::keep_time)?;
                 }
             }
             Policy::Seeded | Policy::Lazy => {
@@ -110,7 +117,10 @@ impl Engine {
         let shared = &self.shared;
         let mut state = shared.in_turn()?;
         state.calls += 1;
-        state.host_ns += 50;
+        if state.is_paced() && state.end_what_is_due() {
+            shared.changed.notify_all();
+        }
+        state.host_ns = (state.host_ns + 50).max(state.now_ns());
         let site = if site.number() == 0 {
             site.numbered(state.calls)
         } else {
@@ -220,14 +230,19 @@ impl Shared {
     pub(crate) fn tell_all(&self) {
         self.changed.notify_all();
         self.busy.notify_all();
+        self.due.notify_all();
     }
 
     /// Runs the head of a queue. A host function is waited for a while, unless workers run things.
     pub(crate) fn run<'a>(self: &'a Arc<Self>, mut state: Locked<'a>, queue: usize) -> Locked<'a> {
-        let job = state.start(queue);
+        let rest = state.start(queue);
         state.tidy();
         self.changed.notify_all();
-        let Some(job) = job else { return state };
+        let job = match rest {
+            Rest::Nothing => return state,
+            Rest::Bytes(bytes) => return self.transfer(state, &bytes),
+            Rest::Call(job) => job,
+        };
         let op = job.op;
         if !self.callers.call(self, job) {
             let site = state

@@ -14,6 +14,7 @@
 //! | `engine`, `state` | the engine, and all that changes in it behind one lock |
 //! | `calls` | the functions of [`Engine`], a file for each kind of thing they are about |
 //! | `op`, `schedule`, `policy` | submitted operations, which of them can run, and when they do |
+//! | `links`, `paced` | the links that bytes are moved over, and work that takes real time |
 //! | `wait`, `callers` | calling threads that wait, and the threads that call host functions |
 //! | `arena`, `memory`, `usage`, `strided` | device memory, what is allocated in it, and strided copies |
 //! | `export` | memory that another process opens |
@@ -35,9 +36,11 @@ mod export;
 mod fault;
 mod handle;
 mod layout;
+mod links;
 mod memory;
 mod op;
 mod others;
+mod paced;
 mod place;
 mod policy;
 mod random;
@@ -60,6 +63,7 @@ pub use export::Export;
 pub use fault::{Fault, Moment};
 pub use handle::{Event, Stream};
 pub use layout::{Access, Condition, MemoryKind, Owner, Strided, Word};
+pub use links::{End, LinkUse};
 pub use others::Others;
 pub use place::{Line, Native, Place};
 pub use report::{Report, ReportKind};

@@ -79,6 +79,20 @@ pub(crate) enum Body {
     Free(u64),
 }
 
+impl Body {
+    pub(crate) const fn moves_bytes(&self) -> bool {
+        matches!(
+            self,
+            Self::Copy { .. } | Self::Strided(_) | Self::Fill { .. }
+        )
+    }
+
+    /// Whether it takes no time of its own.
+    pub(crate) const fn is_wait(&self) -> bool {
+        matches!(self, Self::Wait(_) | Self::WaitWord(..) | Self::Record(_))
+    }
+}
+
 impl fmt::Debug for Body {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

@@ -6,16 +6,17 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::arena::size;
 use crate::clock::{Clock, Epoch};
 use crate::fault::Moment;
+use crate::links::{Load, of_device};
 use crate::memory::Life;
 use crate::op::{Body, Completion, Op, Point};
+use crate::paced::Move;
 use crate::shadow::{Mark, Role};
-use crate::state::{Busy, State};
-use crate::{Condition, Failure, Link, Word};
+use crate::state::{Busy, Phase, State};
+use crate::{Condition, Failure, Word};
 
 /// A host function that is due, with what it is known by.
 pub(crate) struct HostJob {
@@ -26,12 +27,19 @@ pub(crate) struct HostJob {
     pub(crate) clock: Clock,
 }
 
+/// What is left to do of an operation that started, without the lock.
+pub(crate) enum Rest {
+    Nothing,
+    Call(HostJob),
+    Bytes(Move),
+}
+
 /// What the head of a queue waits for.
 #[derive(Debug)]
 pub(crate) enum Blocked {
     /// Nothing: the queue is empty.
     Empty,
-    /// Its host function runs.
+    /// Its host function runs, or it has its link.
     Busy,
     On(Arc<Point>),
     Word(u64),
@@ -43,7 +51,7 @@ struct Start {
     mark: Mark,
     failure: Option<Failure>,
     begin_ns: u64,
-    link: Link,
+    device: u32,
 }
 
 impl State {
@@ -87,13 +95,14 @@ impl State {
         self.pending > 0 && self.queues.iter().any(head)
     }
 
-    /// Runs the head of a queue that can run, all but a host function, which is given back.
-    pub(crate) fn start(&mut self, queue: usize) -> Option<HostJob> {
-        let op = self.queues.get_mut(queue)?.ops.pop_front()?;
+    /// Runs the head of a queue that can run, but for what takes real time, which is given back.
+    pub(crate) fn start(&mut self, queue: usize) -> Rest {
+        let op = self.queues.get_mut(queue).and_then(|q| q.ops.pop_front());
+        let Some(op) = op else { return Rest::Nothing };
         self.ran += 1;
         let Some(mut start) = self.prepare(queue, &op) else {
             self.pending -= 1;
-            return None;
+            return Rest::Nothing;
         };
         let inherited = self.inherit(&op, &mut start);
         let skipped = start.failure.is_some() || (inherited && !self.config.run_after_failure);
@@ -108,49 +117,64 @@ impl State {
             body,
             ..
         } = op;
-        let took = self.duration(&body, start.link);
+        let end_ns = self.end_of(&body, &start, skipped);
+        self.advance(queue, end_ns);
+        let (clock, failed) = (start.clock.clone(), start.failure);
+        let busy = move |phase| Busy {
+            op: id,
+            site,
+            stream,
+            clock,
+            failed,
+            phase,
+        };
         if let Body::Host(function) = body {
             // The function may tell the host before it returns, so the host knows from here on.
             if self.config.host_functions_inform {
                 self.host.join(&start.clock);
             }
-            self.advance(queue, start.begin_ns + took);
-            let busy = Busy {
-                op: id,
-                site,
-                stream,
-                clock: start.clock.clone(),
-                failed: start.failure,
-            };
-            if let Some(queue) = self.queues.get_mut(queue) {
-                queue.busy = Some(busy);
-            }
-            let (mark, clock) = (start.mark, start.clock);
+            self.hold_up(queue, busy(Phase::Runs));
             let status = start.failure.map(|failure| failure.status);
-            return Some(HostJob {
+            return Rest::Call(HostJob {
                 queue,
                 op: id,
                 function: Box::new(move || function(status)),
-                mark,
-                clock,
+                mark: start.mark,
+                clock: start.clock,
+            });
+        }
+        if self.is_paced() && !skipped && body.moves_bytes() {
+            self.hold_up(queue, busy(Phase::Runs));
+            return Rest::Bytes(Move {
+                queue,
+                op: id,
+                body,
+                end_ns,
             });
         }
         self.perform(&body, &start, skipped);
-        self.pace(took);
-        self.advance(queue, start.begin_ns + took);
         self.finish(queue, stream, start.clock.clone(), start.failure);
         if let Body::Record(point) = body {
-            let failure = self.streams.get(&stream).and_then(|s| s.failure);
-            let time_ns = self.queues.get(queue).map_or(0, |q| q.time_ns);
-            let done = Completion {
-                failure,
-                clock: start.clock,
-                time_ns,
-            };
-            point.complete(done);
+            self.reach(queue, stream, &point, start.clock);
         }
         self.forget_stream(stream);
-        None
+        Rest::Nothing
+    }
+
+    /// Completes a record where its stream has come to it.
+    fn reach(&self, queue: usize, stream: u64, point: &Point, clock: Clock) {
+        point.complete(Completion {
+            failure: self.streams.get(&stream).and_then(|s| s.failure),
+            clock,
+            time_ns: self.queues.get(queue).map_or(0, |q| q.time_ns),
+        });
+    }
+
+    /// Lets nothing else run in a queue until an operation is over.
+    fn hold_up(&mut self, queue: usize, busy: Busy) {
+        if let Some(queue) = self.queues.get_mut(queue) {
+            queue.busy = Some(busy);
+        }
     }
 
     /// Ends an operation whose host function returned.
@@ -159,6 +183,9 @@ impl State {
         let Some(busy) = slot.and_then(|q| q.busy.take_if(|busy| busy.op == op)) else {
             return;
         };
+        if self.is_paced() {
+            self.advance(queue, self.now_ns());
+        }
         self.finish(queue, busy.stream, busy.clock, busy.failed.or(panicked));
         self.forget_stream(busy.stream);
     }
@@ -201,15 +228,12 @@ impl State {
             self.lost.insert(device, failure);
         }
         failure = failure.or_else(|| self.lost.get(&device).copied());
-        let links = &self.config.links;
-        let link = usize::try_from(device).ok().and_then(|d| links.get(d));
-        let link = link.copied().unwrap_or_default();
         Some(Start {
             clock,
             mark,
             failure,
             begin_ns,
-            link,
+            device,
         })
     }
 
@@ -223,6 +247,10 @@ impl State {
                 }
             }
             // A word that no call wrote was written by host code, whose own time passed meanwhile.
+            Body::WaitWord(word, _, _) if self.is_paced() => {
+                clock.join(self.words.get(&word.address).unwrap_or(&self.host));
+                *begin_ns = (*begin_ns).max(self.now_ns());
+            }
             Body::WaitWord(word, _, began) => {
                 let writer = self.words.get(&word.address);
                 clock.join(writer.unwrap_or(&self.host));
@@ -246,25 +274,16 @@ impl State {
             .is_some_and(|s| s.failure.is_some())
     }
 
-    fn duration(&self, body: &Body, link: Link) -> u64 {
-        let (bytes, rows) = match body {
-            Body::Copy { bytes, .. } | Body::Fill { bytes, .. } => (*bytes, 0),
-            Body::Strided(walk) => (walk.volume(), walk.rows()),
-            Body::Wait(_) | Body::WaitWord(..) | Body::Record(_) => return 0,
-            Body::Host(_) | Body::WriteWord(_) | Body::Allocate(_) | Body::Free(_) => (0, 0),
-        };
-        let speed = u128::from(link.bytes_per_second.max(1));
-        let took = u128::from(bytes) * 1_000_000_000 / speed;
-        link.latency_ns
-            .saturating_add(link.row_ns.saturating_mul(rows))
-            .saturating_add(u64::try_from(took).unwrap_or(u64::MAX))
-    }
-
-    /// Stays as long in truth as an operation takes in simulated time.
-    fn pace(&self, took_ns: u64) {
-        let (begun, took) = (Instant::now(), Duration::from_nanos(took_ns));
-        while self.config.paced && begun.elapsed() < took {
-            std::hint::spin_loop();
+    /// When an operation is over. What moves bytes has its link for itself until then.
+    fn end_of(&mut self, body: &Body, start: &Start, skipped: bool) -> u64 {
+        let load = Load::of(body, start.device, &self.memory, &self.config);
+        match load.filter(|_| !skipped) {
+            Some(load) => self.links.occupy(load, start.begin_ns).1,
+            // Of waits only what they wait for takes time; so does all else where the time is the machine's.
+            None if self.is_paced() || body.is_wait() => start.begin_ns,
+            None => start
+                .begin_ns
+                .saturating_add(of_device(&self.config, start.device).latency_ns),
         }
     }
 
@@ -274,7 +293,13 @@ impl State {
         }
     }
 
-    fn finish(&mut self, queue: usize, stream: u64, clock: Clock, failure: Option<Failure>) {
+    pub(crate) fn finish(
+        &mut self,
+        queue: usize,
+        stream: u64,
+        clock: Clock,
+        failure: Option<Failure>,
+    ) {
         let time_ns = self.queues.get(queue).map_or(0, |q| q.time_ns);
         self.pending -= 1;
         if let Some(state) = self.streams.get_mut(&stream) {
@@ -302,40 +327,17 @@ impl State {
 
     /// Does what an operation does to bytes and words.
     fn perform(&mut self, body: &Body, start: &Start, skipped: bool) {
-        let arena = Arc::clone(&self.arena);
         match body {
             // The life of memory goes on after a failure: addresses were promised or taken back.
             Body::Allocate(at) => self.begin_life(*at, start),
             Body::Free(at) => self.end_life(*at, start.mark, &start.clock),
             _ if skipped => {}
-            Body::Copy {
-                target,
-                source,
-                bytes,
-            } => {
-                let (to, from) = (arena.view(*target), arena.view(*source));
-                // SAFETY: the submitter of the copy vouched for host memory, and memory of the
-                // arena is always mapped in the engine's view; the sides may overlap.
-                unsafe { to.copy_from(from, size(*bytes)) };
-            }
-            // SAFETY: as above, for the bytes of all elements.
-            Body::Strided(walk) => unsafe { walk.run(&arena) },
-            Body::Fill {
-                target,
-                bytes,
-                pattern,
-            } => {
-                let at = arena.view(*target);
-                for (offset, byte) in (0..size(*bytes)).zip(pattern.iter().cycle()) {
-                    // SAFETY: as above, within the filled range.
-                    unsafe { at.wrapping_add(offset).write(*byte) };
-                }
-            }
             Body::WriteWord(word) => {
                 self.store(*word);
                 self.words.insert(word.address, start.clock.clone());
             }
-            Body::Host(_) | Body::Record(_) | Body::Wait(_) | Body::WaitWord(..) => {}
+            // SAFETY: the submitter vouched for host memory.
+            _ => unsafe { body.move_bytes(&self.arena) },
         }
     }
 

@@ -7,12 +7,13 @@ use std::time::Instant;
 use crate::arena::Arena;
 use crate::clock::{Clock, Epoch, HOST};
 use crate::fault::Plan;
+use crate::links::Links;
 use crate::memory::Memory;
 use crate::op::{Body, Op, Point, Use};
 use crate::random::Random;
 use crate::shadow::Shadow;
 use crate::trace::Trace;
-use crate::{Config, Error, Event, Failure, Report, ReportKind, Site, Stream};
+use crate::{Config, Error, Event, Failure, Policy, Report, ReportKind, Site, Stream};
 
 /// A stream, until it is destroyed and its work is over.
 #[derive(Debug)]
@@ -44,12 +45,12 @@ pub(crate) struct EventState {
 #[derive(Default, Debug)]
 pub(crate) struct Queue {
     pub(crate) ops: VecDeque<Op>,
-    /// The host function that runs at its head.
+    /// The operation at its head that started and is not over.
     pub(crate) busy: Option<Busy>,
     pub(crate) time_ns: u64,
 }
 
-/// An operation whose host function runs.
+/// An operation that takes real time.
 #[derive(Debug)]
 pub(crate) struct Busy {
     pub(crate) op: u64,
@@ -57,6 +58,22 @@ pub(crate) struct Busy {
     pub(crate) stream: u64,
     pub(crate) clock: Clock,
     pub(crate) failed: Option<Failure>,
+    pub(crate) phase: Phase,
+}
+
+/// How far such an operation is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Phase {
+    /// Its host function runs, or its bytes are moved.
+    Runs,
+    /// It has its link until then.
+    Until(u64),
+}
+
+impl Busy {
+    pub(crate) const fn is_due(&self, now_ns: u64) -> bool {
+        matches!(self.phase, Phase::Until(end_ns) if end_ns <= now_ns)
+    }
 }
 
 /// All that changes.
@@ -74,10 +91,13 @@ pub(crate) struct State {
     pub(crate) streams: BTreeMap<u64, StreamState>,
     pub(crate) events: BTreeMap<u64, EventState>,
     pub(crate) queues: Vec<Queue>,
+    pub(crate) links: Links,
     /// What the last writer of a word knew.
     pub(crate) words: BTreeMap<u64, Clock>,
     pub(crate) host: Clock,
     pub(crate) host_ns: u64,
+    /// Since when real time counts.
+    pub(crate) began: Instant,
     /// The last moment of each actor.
     pub(crate) moments: Vec<u64>,
     /// What the streams of each device knew that are gone: a wait for a device learns it.
@@ -118,9 +138,11 @@ impl State {
             streams: BTreeMap::new(),
             events: BTreeMap::new(),
             queues: (0..queues).map(|_| Queue::default()).collect(),
+            links: Links::default(),
             words: BTreeMap::new(),
             host: Clock::default(),
             host_ns: 0,
+            began: Instant::now(),
             moments: vec![0],
             gone: BTreeMap::new(),
             retired: Vec::new(),
@@ -140,6 +162,11 @@ impl State {
             config: Arc::clone(config),
             arena: Arc::clone(arena),
         }
+    }
+
+    /// Whether work takes its simulated time in truth.
+    pub(crate) fn is_paced(&self) -> bool {
+        self.config.paced && self.config.policy == Policy::Threads
     }
 
     pub(crate) const fn next_handle(&mut self) -> u64 {

@@ -82,6 +82,12 @@ impl Walk {
         outer.fold(1, |n, &x| n.saturating_mul(x))
     }
 
+    /// Where the first elements are: of the target and of the source.
+    pub(crate) fn first(&self) -> (u64, u64) {
+        let address = |side: &Side| u64::try_from(side.first / 8).unwrap_or(0);
+        (address(&self.target), address(&self.source))
+    }
+
     /// The bytes that are written and those that are read.
     pub(crate) fn sides(&self) -> Result<(Bytes, Bytes), Error> {
         Ok((self.bytes(&self.target)?, self.bytes(&self.source)?))

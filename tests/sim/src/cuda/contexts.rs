@@ -182,16 +182,13 @@ fn destroy(call: &Call, handle: u64) -> Answer {
         }
         context.device
     };
-    wait_for_device(call, device)?;
-    let mut objects = objects();
-    objects.end_context(call, handle)?;
-    if let Some(context) = objects.contexts.get_mut(&handle) {
-        context.held = 0;
-    }
+    let waited = wait_for_device(call, device);
+    // On a lost device too.
+    let ended = objects().end_context(call, handle);
     stack(|stack| {
         stack.pop_if(|context| *context == handle);
     });
-    Ok(())
+    waited.and(ended)
 }
 
 /// Waits for all work of a device, which is remembered.

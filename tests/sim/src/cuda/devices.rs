@@ -141,16 +141,15 @@ fn let_go(device: u32) -> Answer<bool> {
 /// Ends what is in the primary context, which waits for its work. The handle stays.
 fn end_primary(call: &Call, device: u32) -> Answer {
     call.process.waits_for_device(call.site);
-    call.process
+    let waited = call
+        .process
         .engine
-        .synchronize_device(call.site, device, None)?;
+        .synchronize_device(call.site, device, None);
     let mut objects = objects();
     let handle = objects.primary(device);
-    objects.end_context(call, handle)?;
-    if let Some(context) = objects.contexts.get_mut(&handle) {
-        context.held = 0;
-    }
-    Ok(())
+    // On a lost device too.
+    let ended = objects.end_context(call, handle);
+    waited.map_err(Code::from).and(ended)
 }
 
 /// Numbers of `CU_DEVICE_ATTRIBUTE_*`, and what a device of this kind says; others are 0.

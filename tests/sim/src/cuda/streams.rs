@@ -45,8 +45,7 @@ entries! {
         let gone = is_own.then(|| objects.streams.remove(&stream)).flatten();
         let gone = gone.ok_or_else(|| objects.no_handle(call, stream, "a stream"))?;
         objects.gone.add(stream, call.site);
-        objects.captures.forget_stream(stream);
-        Ok(call.process.engine.destroy_stream(call.site, gone.engine)?)
+        objects.end_stream(&call.process.engine, call.site, stream, &gone)
     }
 
     fn cuStreamSynchronize(stream: u64) = cuStreamSynchronize_ptsz as synchronize |call| {

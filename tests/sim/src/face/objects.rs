@@ -4,12 +4,13 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crossdock_sim_engine::{Engine, Event, Site, Stream};
+use crossdock_sim_engine::{Engine, Error, Event, Site, Stream};
 
 use super::captures::Captures;
 use super::codes::Code;
 use super::entry::{Answer, Call};
 use super::gone::Gone;
+use super::stream_ends::END;
 use super::whose::Face;
 use crate::cuda::ipc::Import;
 
@@ -31,6 +32,8 @@ pub(crate) struct Context {
     /// Contexts of other devices whose memory this one reaches.
     pub(crate) peers: Vec<u64>,
     legacy: Option<u64>,
+    /// Where the blocking streams ended that are gone: its legacy default stream comes behind them too.
+    pub(crate) ends: Vec<Event>,
 }
 
 /// A stream.
@@ -41,7 +44,7 @@ pub(crate) struct StreamOf {
     pub(crate) flags: u32,
     pub(crate) priority: i32,
     pub(crate) id: u64,
-    is_legacy: bool,
+    pub(crate) is_legacy: bool,
     /// How much of the other streams is ordered before it: of the legacy stream before a blocking one, of each
     /// blocking one before the legacy stream.
     behind: BTreeMap<u64, u64>,
@@ -102,6 +105,11 @@ fn of_thread<T>(change: impl FnOnce(&mut OfThread) -> T) -> T {
 pub(crate) fn objects() -> MutexGuard<'static, Objects> {
     static OBJECTS: Mutex<Objects> = Mutex::new(Objects::new());
     OBJECTS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Takes the default streams of this thread away from it.
+pub(crate) fn take_own_streams() -> BTreeMap<u64, u64> {
+    of_thread(|own| std::mem::take(&mut own.streams))
 }
 
 /// Changes this thread's stack of contexts.
@@ -166,6 +174,7 @@ impl Objects {
             held: u32::from(!is_primary),
             peers: Vec::new(),
             legacy: None,
+            ends: Vec::new(),
         };
         self.contexts.insert(handle, context);
         handle
@@ -264,6 +273,8 @@ impl Objects {
         }
         let handle = self.make_stream(call, context, 0, 0)?;
         of_thread(|own| own.streams.insert(context, handle));
+        // Where the thread's data is being dropped already, the stream is left.
+        let _kept = END.try_with(|_| ());
         Ok(handle)
     }
 
@@ -308,7 +319,8 @@ impl Objects {
         let key = self.resolve(call, handle)?;
         let (_, context) = self.stream(call, key)?;
         let stream = self.streams.get(&key).ok_or(Code::INVALID_HANDLE)?;
-        let before: Vec<u64> = if stream.is_legacy {
+        let is_legacy = stream.is_legacy;
+        let before: Vec<u64> = if is_legacy {
             let blocking = self.blocking(context);
             self.captures.refuse_implicit(&blocking)?;
             blocking
@@ -320,6 +332,9 @@ impl Objects {
         };
         for other in before {
             self.come_behind(&call.process.engine, key, other)?;
+        }
+        if is_legacy {
+            self.come_behind_ends(&call.process.engine, key, context)?;
         }
         let stream = self.streams.get(&key).ok_or(Code::INVALID_HANDLE)?;
         Ok((stream.engine, context))
@@ -348,33 +363,44 @@ impl Objects {
         Ok(engine.destroy_event(site, event)?)
     }
 
-    /// Forgets a context's streams, events and memory: destroying the context destroys them.
+    /// Ends a context with its streams, events, memory and registered ranges: destroying it destroys them.
+    /// What fails keeps none of the others, and the first failure is the answer.
     pub(crate) fn end_context(&mut self, call: &Call, handle: u64) -> Answer {
         let engine = &call.process.engine;
+        let mut done = Ok(());
+        let mut note = |ended: Result<(), Error>| done = done.and(ended.map_err(Code::from));
         for (key, stream) in taken(&mut self.streams, |stream| stream.context == handle) {
             self.captures.forget_stream(key);
-            engine.destroy_stream(call.site, stream.engine)?;
+            note(engine.destroy_stream(call.site, stream.engine));
         }
         for (key, event) in taken(&mut self.events, |event| event.context == handle) {
             self.captures.forget_event(key);
-            engine.destroy_event(call.site, event.engine)?;
+            note(engine.destroy_event(call.site, event.engine));
         }
         for (address, _) in taken(&mut self.allocations, |context| *context == handle) {
-            match self.imports.remove(&address) {
-                Some(_) => engine.close_import(call.site, address)?,
-                None => engine.free(call.site, address)?,
-            }
+            note(match self.imports.remove(&address) {
+                Some(_) => engine.close_import(call.site, address),
+                None => engine.free(call.site, address),
+            });
+        }
+        let registered = taken(&mut self.registered, |(_, context)| *context == handle);
+        for (face, address) in registered.into_keys() {
+            note(engine.unregister_for(call.site, face.vendor(), address));
         }
         if let Some(context) = self.contexts.get_mut(&handle) {
+            context.held = 0;
             context.legacy = None;
             context.peers.clear();
+            for end in context.ends.drain(..) {
+                note(engine.destroy_event(call.site, end));
+            }
         }
-        Ok(())
+        done
     }
 }
 
 /// Takes the matching entries out of a map.
-fn taken<T>(map: &mut BTreeMap<u64, T>, is_meant: impl Fn(&T) -> bool) -> BTreeMap<u64, T> {
+fn taken<K: Ord, T>(map: &mut BTreeMap<K, T>, is_meant: impl Fn(&T) -> bool) -> BTreeMap<K, T> {
     let all = std::mem::take(map);
     let (meant, kept) = all.into_iter().partition(|(_, value)| is_meant(value));
     *map = kept;

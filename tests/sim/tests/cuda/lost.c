@@ -4,8 +4,10 @@
  *        is told to let happen. API, CUDA_ERROR_ILLEGAL_ADDRESS: "This leaves the process in an inconsistent state and
  *        any further CUDA work will return the same error."
  */
+#define _GNU_SOURCE
 #include "gate.h"
 
+#include <dlfcn.h>
 #include <sched.h>
 
 enum { SIZE = 4096 };
@@ -101,6 +103,14 @@ int main(void) {
         if (count > 1) {
             the_other_device_works();
         }
+    }
+    {
+        /* Ending its context fails too, and frees all that is in it. */
+        long long (*leaks)(void);
+        *(void **)&leaks = dlsym(RTLD_DEFAULT, "crossdock_sim_leaks");
+        CHECK(leaks != NULL && leaks() > 0);
+        GIVES(LOST, cuDevicePrimaryCtxReset(0));
+        CHECK(leaks() == 0);
     }
     return 0;
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::state::State;
 use crate::wait::Goal;
-use crate::{Engine, Error, Failure, Fault, Policy, Report, ReportKind, Site};
+use crate::{Engine, Error, Failure, Fault, LinkUse, Policy, Report, ReportKind, Site};
 
 impl Engine {
     /// Begins a call that may end without the engine: its number, for the calls of the engine that it makes.
@@ -119,6 +119,21 @@ impl Engine {
     #[must_use]
     pub fn now_ns(&self) -> u64 {
         self.shared.here().map_or(0, |state| state.host_ns)
+    }
+
+    /// How each link was used since the last [`Engine::take_link_uses`]. An operation counts from its beginning on.
+    #[must_use]
+    pub fn link_uses(&self) -> Vec<LinkUse> {
+        let state = self.shared.here();
+        state.map_or_else(|_| Vec::new(), |state| state.links.uses().collect())
+    }
+
+    /// The same, which is then forgotten.
+    pub fn take_link_uses(&self) -> Vec<LinkUse> {
+        let Ok(mut state) = self.shared.here() else {
+            return Vec::new();
+        };
+        state.links.take()
     }
 
     /// Reports that what one call destroyed is used by another one, of what its caller names by handles of its own.

@@ -117,6 +117,18 @@ impl Engine {
             .map_or(Ok(true), |failure| Err(Error::Failed(failure)))
     }
 
+    /// Whether the host knows already that the event happened, and so that it is before all that the host submits.
+    /// Unlike a query this tells it nothing.
+    #[must_use]
+    pub fn is_known_to_host(&self, event: Event) -> bool {
+        let Ok(state) = self.shared.here() else {
+            return false;
+        };
+        let point = state.events.get(&event.raw()).map(|found| &found.point);
+        let done = point.and_then(|point| point.as_ref()?.done.get());
+        done.is_some_and(|done| done.clock.is_within(&state.host))
+    }
+
     /// Makes the calling thread wait for the event as it is now.
     ///
     /// # Errors
@@ -192,11 +204,12 @@ impl State {
     /// Completes a host event; the host did all that it did before.
     fn complete(&self, point: &Point, failure: Option<Failure>) {
         let clock = self.host.clone();
-        let waited = u64::try_from(point.made.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let waited = point.made.elapsed().as_nanos();
+        let waited = u64::try_from(waited).ok().filter(|_| !self.is_paced());
         let done = Completion {
             failure,
             clock,
-            time_ns: self.host_ns.saturating_add(waited),
+            time_ns: self.now_ns().saturating_add(waited.unwrap_or(0)),
         };
         point.complete(done);
     }

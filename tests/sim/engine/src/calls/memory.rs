@@ -3,6 +3,7 @@
 use std::ptr::NonNull;
 
 use crate::callers::running;
+use crate::engine::Locked;
 use crate::memory::{Allocation, Life, Registered};
 use crate::op::{Body, Use};
 use crate::shadow::{Mark, Role};
@@ -38,6 +39,7 @@ impl Engine {
         let mark = state.host_mark(site, Role::Allocate);
         let host = state.host.clone();
         state.enter_use(at, at + bytes, true, mark, &host);
+        self.get_pages(state, at, bytes);
         Ok(at)
     }
 
@@ -107,7 +109,17 @@ impl Engine {
         let at = state.place(wanted, 512)?;
         state.submit(site, stream, Body::Allocate(at), Vec::new())?;
         self.shared.tell(&state);
+        self.get_pages(state, at, bytes);
         Ok(at)
+    }
+
+    /// Where work takes real time, the pages of new memory come now, while others go on.
+    fn get_pages(&self, state: Locked<'_>, at: u64, bytes: u64) {
+        let is_paced = state.is_paced();
+        drop(state);
+        if is_paced {
+            self.shared.arena.populate(at, bytes);
+        }
     }
 
     /// Frees an allocation in a stream's order.

@@ -12,6 +12,7 @@ mod bytes;
 mod exports;
 mod failures;
 mod host_functions;
+mod links;
 mod machine;
 mod memory;
 mod model;
