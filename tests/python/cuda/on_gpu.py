@@ -1,4 +1,4 @@
-"""Exchanges with the libraries that this Python has, both ways, on streams of theirs: `frameworks.py`.
+"""Exchanges with the libraries that this Python has, both ways, on streams of theirs: `on_gpu.py`.
 
 For a machine with a GPU (`scripts/gpu-test`). Prints a line for each exchange: the verdict, what was exchanged, and
 with which version, separated by tabs. Work of a library is put behind much other work, so that who does not wait for
