@@ -134,6 +134,9 @@ numbers!(
     MemoryFlags, "XD_MEMORY_FLAG_" {
         /// Nobody may write through the tensor.
         READ_ONLY = 1;
+        /// The plugin that owns the address says on which device it lies: the named one counts only where
+        /// there is no element.
+        FIND_DEVICE = 2;
     }
 );
 

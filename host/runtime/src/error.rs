@@ -47,6 +47,12 @@ pub enum Error {
         /// What is there, and where plugins were looked for.
         here: Box<DevicesHere>,
     },
+    /// No plugin knows an address, and nobody else says where it lies.
+    #[error("find the device of address `{address:#x}`")]
+    UnknownAddress {
+        /// The address.
+        address: u64,
+    },
     /// A tensor from outside is not what it claims, or cannot be represented.
     #[error("exchange a tensor")]
     Exchange(#[from] DlpackError),
@@ -130,6 +136,7 @@ impl Error {
                 ),
                 None => here.to_string(),
             },
+            Self::UnknownAddress { .. } => "no plugin that is here knows it".to_owned(),
             Self::Exchange(error) => error.to_string(),
             Self::Claim { found, .. } => found.clone(),
             Self::Owners {
@@ -177,7 +184,7 @@ impl Error {
                 "name the device that the memory belongs to; what comes in by DLPack keeps its kind"
                     .to_owned()
             }
-            Self::UnknownDevice { .. } => {
+            Self::UnknownDevice { .. } | Self::UnknownAddress { .. } => {
                 "run `crossdock devices` to see what is here and what is absent".to_owned()
             }
             Self::Exchange(_) => "fix the producer, or pass a copy of the tensor".to_owned(),
@@ -219,6 +226,7 @@ impl Error {
             Self::Exhausted { .. } => Some(Status::OOM_HOST),
             Self::Load { .. }
             | Self::UnknownDevice { .. }
+            | Self::UnknownAddress { .. }
             | Self::Exchange(_)
             | Self::Claim { .. }
             | Self::Owners { .. }

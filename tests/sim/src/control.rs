@@ -2,7 +2,7 @@
 //! simulated devices.
 #![expect(unsafe_code, reason = "functions for programs in C")]
 
-use std::ffi::{c_char, c_int};
+use std::ffi::{CStr, c_char, c_int};
 
 use crossdock_sim_engine::Site;
 
@@ -103,6 +103,26 @@ pub(crate) unsafe extern "C" fn crossdock_sim_take_links(text: *mut c_char, size
         needed
     };
     with(take).unwrap_or(-1)
+}
+
+/// Lets one call do nothing and say that it worked, as if the program did not make it: the `nth` of `function` from
+/// now on, counted from 1, in the place of the one that was named before; 0: none. A test that drops each wait of a program
+/// sees which of them it needs.
+///
+/// # Safety
+/// `function` is a text that ends with NUL.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn crossdock_sim_drop_call(
+    function: *const c_char,
+    nth: u64,
+) -> c_int {
+    // SAFETY: the caller vouches for the text.
+    let function = unsafe { CStr::from_ptr(function) }.to_string_lossy();
+    let dropped = with(|process| {
+        process.drop_call(&function, nth);
+        0
+    });
+    c_int::from(dropped.is_none())
 }
 
 /// Writes values line by line where they fit: how many bytes they need with the final NUL, and whether they do.

@@ -27,6 +27,15 @@ pub(crate) struct Process {
     id: u32,
     waits: Mutex<Vec<Site>>,
     calls: Mutex<BTreeMap<&'static str, u64>>,
+    drop: Mutex<Option<Drop>>,
+}
+
+/// A call that does nothing and says that it worked: a defect of a program, as it would be without the call.
+#[derive(Debug)]
+struct Drop {
+    function: String,
+    /// How many calls of it come before.
+    before: u64,
 }
 
 /// Whether the process exits: a driver does nothing more then.
@@ -71,6 +80,7 @@ impl Process {
             id: std::process::id(),
             waits: Mutex::default(),
             calls: Mutex::default(),
+            drop: Mutex::default(),
         })
     }
 
@@ -111,6 +121,30 @@ impl Process {
     /// Counts a call of a function.
     pub(crate) fn called(&self, name: &'static str) {
         *self.calls().entry(name).or_default() += 1;
+    }
+
+    /// The call of a function that is the `nth` from now on, counted from 1, will do nothing.
+    pub(crate) fn drop_call(&self, function: &str, nth: u64) {
+        let drop = nth.checked_sub(1).map(|before| Drop {
+            function: function.to_owned(),
+            before,
+        });
+        *self.drop.lock().unwrap_or_else(PoisonError::into_inner) = drop;
+    }
+
+    /// Whether this call of a function does nothing.
+    pub(crate) fn drops(&self, name: &str) -> bool {
+        let mut drop = self.drop.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(wanted) = drop.as_mut().filter(|wanted| wanted.function == name) else {
+            return false;
+        };
+        match wanted.before.checked_sub(1) {
+            Some(before) => {
+                wanted.before = before;
+                false
+            }
+            None => drop.take().is_some(),
+        }
     }
 
     /// How often each function was called.

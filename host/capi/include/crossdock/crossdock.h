@@ -241,6 +241,11 @@ typedef uint32_t xd_runtime_flags;
 typedef uint32_t xd_memory_flags;
 /** Nobody may write through the tensor. */
 #define XD_MEMORY_FLAG_READ_ONLY 1u
+/** The plugin that owns the address says on which device it lies, as for the CUDA array interface, which names
+ *  none: `device` counts only where there is no element. An address that no plugin knows is refused as
+ *  `XD_ERROR_UNKNOWN_DEVICE`. It starts the drivers that ::xd_pointer_query starts.
+ */
+#define XD_MEMORY_FLAG_FIND_DEVICE 2u
 
 /** Flags of xd_export_options. */
 typedef uint32_t xd_export_flags;
@@ -378,7 +383,7 @@ typedef struct xd_memory {
     /** Bytes from `data` to the first element. */
     uint64_t byte_offset;
     xd_layout layout;
-    /** `XD_MEMORY_FLAG_READ_ONLY`, or 0. */
+    /** `XD_MEMORY_FLAG_READ_ONLY` and `XD_MEMORY_FLAG_FIND_DEVICE`, or 0. */
     xd_memory_flags flags;
     uint32_t reserved;
     /** Passed to `release`. */

@@ -204,6 +204,7 @@ pub(crate) fn of_runtime(error: &Error, function: &'static str) -> Parts {
         Error::UnknownDevice { device, .. } => parts
             .of(ErrorKind::UNKNOWN_DEVICE, Status::NO_DEVICE)
             .on(*device),
+        Error::UnknownAddress { .. } => parts.of(ErrorKind::UNKNOWN_DEVICE, Status::NO_DEVICE),
         Error::Exchange(DlpackError::OutOfMemory { .. }) => {
             parts.of(ErrorKind::EXCHANGE, Status::OOM_HOST)
         }

@@ -89,6 +89,43 @@ static void an_owner_is_released_once_when_it_is_refused(const xd_runtime *runti
     }
 }
 
+static void a_device_that_nobody_names_is_found_by_the_address(const xd_runtime *runtime,
+                                                               const xd_device *cpu) {
+    static const int64_t shape[2] = {2, 3}, nothing[2] = {0, 3}, beyond[2] = {2, 1 << 20};
+    xd_memory memory = memory_of(shape);
+    xd_tensor *own = check_numbers(cpu, 6), *tensor = NULL;
+    xd_tensor_info info;
+    released = 0;
+    /* What is named is not looked at: it need be no device. */
+    memory.device.device_type = 0;
+    memory.flags = XD_MEMORY_FLAG_FIND_DEVICE | XD_MEMORY_FLAG_READ_ONLY;
+    FAILS(XD_ERROR_UNKNOWN_DEVICE, XD_NO_DEVICE, xd_tensor_from_memory(runtime, &memory, &tensor));
+    CHECK(released == 1 && !tensor);
+    OK(xd_tensor_describe(own, &info));
+    memory.data = (void *)(uintptr_t)info.data;
+    OK(xd_tensor_from_memory(runtime, &memory, &tensor));
+    OK(xd_tensor_describe(tensor, &info));
+    CHECK(info.device.device_type == kDLCPU && info.read_only && info.data == (uintptr_t)memory.data);
+    check_has_numbers(tensor, 6);
+    xd_tensor_free(tensor);
+    CHECK(released == 2);
+    tensor = NULL;
+    memory.layout.shape = beyond;
+    FAILS(XD_ERROR_EXCHANGE, XD_INVALID, xd_tensor_from_memory(runtime, &memory, &tensor));
+    memory.layout.shape = shape;
+    memory.data = NULL;
+    FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_tensor_from_memory(runtime, &memory, &tensor));
+    CHECK(released == 4 && !tensor);
+    /* Where nothing lies, the device counts, and that has to be one. */
+    memory.layout.shape = nothing;
+    FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_tensor_from_memory(runtime, &memory, &tensor));
+    memory.device.device_type = kDLCPU;
+    OK(xd_tensor_from_memory(runtime, &memory, &tensor));
+    xd_tensor_free(tensor);
+    CHECK(released == 6);
+    xd_tensor_free(own);
+}
+
 static void only_devices_with_handles_adopt_native_objects(const xd_runtime *runtime) {
     static const int64_t shape[2] = {2, 3};
     xd_memory memory = memory_of(shape);
@@ -100,6 +137,10 @@ static void only_devices_with_handles_adopt_native_objects(const xd_runtime *run
     FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_tensor_adopt_native(runtime, &memory, NULL));
     CHECK(released == 3);
     FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_tensor_adopt_native(runtime, NULL, &tensor));
+    /* A handle is one of the device that is named. */
+    memory.flags = XD_MEMORY_FLAG_FIND_DEVICE;
+    FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_tensor_adopt_native(runtime, &memory, &tensor));
+    CHECK(released == 4);
 }
 
 static void read_only_memory_is_not_written(const xd_runtime *runtime, const xd_device *cpu) {
@@ -273,6 +314,7 @@ int main(int argc, char **argv) {
     xd_device *cpu = check_device(runtime, "cpu");
     an_owner_is_released_with_the_last_view(runtime);
     an_owner_is_released_once_when_it_is_refused(runtime);
+    a_device_that_nobody_names_is_found_by_the_address(runtime, cpu);
     only_devices_with_handles_adopt_native_objects(runtime);
     read_only_memory_is_not_written(runtime, cpu);
     elements_that_overlap_are_not_written(runtime, cpu);

@@ -7,8 +7,7 @@
 use std::ffi::c_void;
 
 use crossdock_api::{
-    DLDataType, DLDevice, DeviceInfo, MemoryFlags, MemoryKind, NO_LIMIT, Out, Owned, PointerInfo,
-    Ref, XdDevice, XdEvent, XdLayout, XdMemory, XdStream,
+    DLDataType, DLDevice, MemoryFlags, NO_LIMIT, Ref, XdEvent, XdLayout, XdMemory, XdStream,
 };
 use pyo3::exceptions::{
     PyAttributeError, PyBufferError, PyNotImplementedError, PyTypeError, PyValueError,
@@ -19,9 +18,9 @@ use pyo3::types::{PyDict, PyTuple};
 use crate::interpreter::calls;
 use crate::interpreter::integers::integers;
 use crate::interpreter::refusals::{instead, showing, unless_refused};
-use crate::link::error::{check, unsupported_device};
-use crate::link::handle::{Handle, made, written};
-use crate::link::process_runtime::{device_of, look_for, looking, runtime};
+use crate::link::error::check;
+use crate::link::handle::{Handle, made};
+use crate::link::process_runtime::{device_of, look_for_all, runtime};
 use crate::link::table::api;
 use crate::link::waiting;
 use crate::managed::py_owner;
@@ -34,6 +33,11 @@ const CUDA_HOST: i32 = 3;
 const ROCM: i32 = 10;
 const ROCM_HOST: i32 = 11;
 const CUDA_MANAGED: i32 = 13;
+/// No device of DLPack's.
+const NO_DEVICE: DLDevice = DLDevice {
+    device_type: 0,
+    device_id: 0,
+};
 
 #[pymethods]
 impl Tensor {
@@ -113,6 +117,23 @@ impl Tensor {
             api().tensor_wait_to_read
         };
         Ok(check(wait(self.handle().lend(), stream.lend()))?)
+    }
+
+    /// Makes the content ready behind what is on the stream that a description names.
+    fn let_come_after(&self, py: Python<'_>, number: u64) -> PyResult<()> {
+        let device = self.own_device()?.pair();
+        if !stream_numbers::has_numbers(device) {
+            return Ok(());
+        }
+        // SAFETY: the interface promises a stream that lives as long as its object.
+        let stream = unsafe { stream_numbers::of_stream_entry(py, device, number) }?;
+        let Some(stream) = stream else {
+            return Ok(());
+        };
+        Ok(check((api().tensor_ready_on)(
+            self.handle().lend(),
+            stream.lend(),
+        ))?)
     }
 }
 
@@ -244,12 +265,6 @@ fn import(described: &Bound<'_, PyAny>, owner: Option<&Bound<'_, PyAny>>) -> PyR
     let py = described.py();
     let read = read(described)?;
     let is_empty = read.shape.contains(&0);
-    // Nobody is asked about an address where nothing lies.
-    let device = if is_empty {
-        device_of_empty(py)
-    } else {
-        device_at(py, read.address)?
-    };
     let strides = read.strides.as_deref().filter(|_| !is_empty);
     let strides = strides
         .map(|strides| in_elements(&read.shape, strides, read.dtype))
@@ -261,24 +276,18 @@ fn import(described: &Bound<'_, PyAny>, owner: Option<&Bound<'_, PyAny>>) -> PyR
     };
     let address = if is_empty { 0 } else { read.address };
     let data: *mut c_void = std::ptr::with_exposed_provenance_mut(usize::try_from(address)?);
-    let stream = read
-        .stream
-        .filter(|_| !is_empty && stream_numbers::has_numbers(device));
-    let stream: Option<Handle<XdStream>> = stream
-        .map(|number| {
-            // SAFETY: the interface promises a stream that lives as long as its object.
-            unsafe { stream_numbers::of_stream_entry(py, device, number) }
-        })
-        .transpose()?
-        .flatten();
     let runtime = runtime(py)?;
-    look_for(py, runtime, device);
-    let mut memory = XdMemory::new(device, data, layout);
+    let mut memory = if is_empty {
+        XdMemory::new(device_of_empty(py), data, layout)
+    } else {
+        look_for_all(py, runtime);
+        // One question, which says where the memory is and that it is there.
+        let mut memory = XdMemory::new(NO_DEVICE, data, layout);
+        memory.flags = MemoryFlags::FIND_DEVICE;
+        memory
+    };
     if read.is_read_only {
-        memory.flags = MemoryFlags::READ_ONLY;
-    }
-    if let Some(stream) = &stream {
-        memory.stream = stream.lend();
+        memory.flags.0 |= MemoryFlags::READ_ONLY.0;
     }
     if let Some(owner) = owner {
         memory.owner = py_owner::keep(owner.clone());
@@ -289,7 +298,11 @@ fn import(described: &Bound<'_, PyAny>, owner: Option<&Bound<'_, PyAny>>) -> PyR
         // address against its plugin.
         unsafe { (api().tensor_from_memory)(runtime.lend(), Ref::from(&memory), out) }
     })?;
-    Ok(Tensor::of(tensor))
+    let tensor = Tensor::of(tensor);
+    if let Some(number) = read.stream.filter(|_| !is_empty) {
+        tensor.let_come_after(py, number)?;
+    }
+    Ok(tensor)
 }
 
 /// Where an array without elements lies, which has no address to ask by: the first device of CUDA, or of
@@ -302,30 +315,6 @@ fn device_of_empty(py: Python<'_>) -> DLDevice {
     let is_here = |device: &DLDevice| device_of(py, *device).is_ok();
     let found = [first(CUDA), first(ROCM)].into_iter().find(is_here);
     found.unwrap_or_else(|| first(CUDA))
-}
-
-/// The device that owns an address, as its plugin says.
-fn device_at(py: Python<'_>, address: u64) -> PyResult<DLDevice> {
-    let runtime = runtime(py)?;
-    let mut owner: Owned<XdDevice> = Owned::NULL;
-    let answer: Result<PointerInfo, _> = looking(py, runtime, || {
-        written(|out| (api().pointer_query)(runtime.lend(), address, out, Out::from(&mut owner)))
-    });
-    let found = (!owner.is_null()).then(|| Handle::new(owner));
-    let answer = answer?;
-    match found {
-        Some(device) if answer.kind != MemoryKind::UNOWNED => {
-            let info: DeviceInfo = written(|out| (api().device_describe)(device.lend(), out))?;
-            Ok(DLDevice {
-                device_type: info.dl_type,
-                device_id: info.dl_id,
-            })
-        }
-        _ => Err(unsupported_device(
-            py,
-            format!("no plugin that is here knows the address {address:#x}"),
-        )),
-    }
 }
 
 /// Those of axes with one index mean nothing.

@@ -4,12 +4,12 @@
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use crossdock_api::{DLDevice, XdDevice, XdRuntime};
+use crossdock_api::{DLDevice, Out, PointerInfo, XdDevice, XdRuntime};
 use pyo3::prelude::*;
 
 use crate::interpreter::attached::detached;
 use crate::link::error::Failed;
-use crate::link::handle::{Handle, made};
+use crate::link::handle::{Handle, made, written};
 use crate::link::table::api;
 
 /// A handle that is never given back: NULL until somebody asks, and in the child of a fork again.
@@ -62,6 +62,17 @@ pub(crate) fn look_for(py: Python<'_>, runtime: &Handle<XdRuntime>, claim: DLDev
     if claim.device_type != CPU && (api().runtime_may_start_drivers)(runtime.lend()) != 0 {
         // The call that follows says what is wrong.
         let _found = detached(py, || find(runtime, claim));
+    }
+}
+
+/// As [`look_for`], of every driver, before a call that asks all plugins.
+#[inline]
+pub(crate) fn look_for_all(py: Python<'_>, runtime: &Handle<XdRuntime>) {
+    if (api().runtime_may_start_drivers)(runtime.lend()) != 0 {
+        // NULL is nobody's, and the drivers are started for the question.
+        let _nobodys: Result<PointerInfo, Failed> = detached(py, || {
+            written(|out| (api().pointer_query)(runtime.lend(), 0, out, Out::NULL))
+        });
     }
 }
 

@@ -2,11 +2,8 @@
 #![expect(unsafe_code, reason = "managed tensors arrive as raw pointers")]
 
 use std::ptr::NonNull;
-use std::sync::Arc;
 
-use crossdock_sdk::abi::{
-    Address, AddressForm, Capabilities, MemoryKind, PointerFlags, PointerInfo,
-};
+use crossdock_sdk::abi::{Address, AddressForm, MemoryKind, PointerFlags, PointerInfo};
 use crossdock_sdk::dlpack::{
     self, DLManagedTensorVersioned, DLPackVersion, DeviceType, Layout, Ownership, Received,
     TensorView, VERSION, take_owner,
@@ -128,8 +125,45 @@ impl Tensor {
         Ok(Self::of_verified(found, view, owner))
     }
 
+    /// As [`Tensor::import_memory`], of memory whose device nobody names: the plugin that owns the address
+    /// does, in the same answer by which the memory is checked. The device of `view` counts only where it has
+    /// no element.
+    ///
+    /// # Errors
+    /// [`Error::UnknownAddress`] where no plugin knows the address, so never host memory of others; those of
+    /// [`Tensor::import`].
+    ///
+    /// # Safety
+    /// As [`Tensor::import_memory`].
+    pub unsafe fn import_address(
+        runtime: &Runtime,
+        view: TensorView,
+        owner: MemoryOwner,
+    ) -> Result<Self, Error> {
+        // From here on every way out gives it back, or leaks it where the process exits.
+        if view.layout().numel() == 0 {
+            return Self::of_nothing(&claimed_device(runtime, view.device())?, view);
+        }
+        runtime.look_at_all();
+        let address = view.data().addr() as u64;
+        let known = runtime.owner_of(address, Asked::All, None)?;
+        let known = known.ok_or(Error::UnknownAddress { address })?;
+        let device = known.device.clone();
+        let place = view.place();
+        let layout = view.into_layout();
+        let view = TensorView::new(
+            layout,
+            place.data,
+            place.byte_offset,
+            device.id(),
+            place.flags,
+        )?;
+        let found = verify_known(device, &view, &known)?;
+        Ok(Self::of_verified(found, view, owner))
+    }
+
     /// A tensor without an element, which has no memory.
-    fn of_nothing(device: &Device, view: TensorView) -> Result<Self, Error> {
+    pub(super) fn of_nothing(device: &Device, view: TensorView) -> Result<Self, Error> {
         let nothing = Self::empty(device, view.layout())?;
         Ok(nothing.view(view.into_layout(), 0))
     }
@@ -151,64 +185,6 @@ impl Tensor {
             || view.into_layout(),
             found.offset,
         )
-    }
-
-    /// Takes a native memory object of others (a `cl_mem`), without a copy: its handle is the view's data. The claimed device's plugin adopts it, and every element must lie inside
-    /// it. Of an object that a tensor here is of already, it is a view of that tensor's memory, which it
-    /// keeps too.
-    ///
-    /// # Errors
-    /// [`Error::Misuse`] for a device that takes no native objects, and for an object that was made here
-    /// and that no tensor keeps any more; [`Error::Hook`] where the plugin cannot adopt it, and those of
-    /// [`Tensor::import`].
-    ///
-    /// # Safety
-    /// - The handle is a live memory object of the device's vendor until `owner` is dropped.
-    pub unsafe fn adopt_native(
-        runtime: &Runtime,
-        view: TensorView,
-        owner: MemoryOwner,
-    ) -> Result<Self, Error> {
-        let claimed = runtime.device(view.device())?;
-        if !claimed.capabilities().contains(Capabilities::ADOPT_NATIVE) {
-            let why = format!("{} takes no native objects of others", claimed.id());
-            return Err(Error::misuse("adopt a native object", why));
-        }
-        let word = view.data().addr() as u64;
-        if view.layout().numel() == 0 {
-            return Self::of_nothing(&claimed, view);
-        }
-        if let Some(memory) = Memory::of_object(claimed.plugin(), word) {
-            return Self::of_known_object(memory, view, owner);
-        }
-        let known = claimed.hooks().pointer_query(Address::handle(word, 0))?;
-        let is_others = known.flags.contains(PointerFlags::FOREIGN)
-            && !known.flags.contains(PointerFlags::HOST_ACCESSIBLE);
-        if known.kind != MemoryKind::UNOWNED && !is_others {
-            let why = "it was made here, and its tensor was dropped: keep that tensor for as long as the \
-                       object is used";
-            return Err(Error::misuse("adopt a native object", why));
-        }
-        let claimed = claimed.clone();
-        // SAFETY: the caller's promise, passed on.
-        let memory = unsafe { Memory::native(claimed, word, owner, view.is_read_only()) }?;
-        view.check_within(0, memory.size)?;
-        let offset = view.byte_offset();
-        Self::of_adopted(memory, word, view.into_layout(), offset)
-    }
-
-    /// A view of the memory that is this object, and that tensors here keep.
-    fn of_known_object(
-        memory: Arc<Memory>,
-        view: TensorView,
-        others: MemoryOwner,
-    ) -> Result<Self, Error> {
-        view.check_within(0, memory.size)?;
-        let (read_only, offset) = (view.is_read_only(), view.byte_offset());
-        let layout = view.into_layout();
-        let whole = Self::of_object(memory, layout.clone(), offset);
-        let named = || Memory::named(whole, others, read_only);
-        Ok(Self::made(named, || layout, offset))
     }
 
     /// Views host memory that `owner` keeps alive: a mapped file, a vector. No copy, read-only.

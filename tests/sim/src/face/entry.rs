@@ -149,6 +149,9 @@ pub(crate) fn run(
     let answered = fence(|| {
         let process = begin(face, needs_init)?;
         process.called(name);
+        if process.drops(name) {
+            return Ok(());
+        }
         let mut site = Site::new(name);
         if needs_init {
             site = process.engine.begin(site.by(callers::here()))?;

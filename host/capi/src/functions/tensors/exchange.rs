@@ -102,10 +102,22 @@ pub(crate) unsafe extern "C" fn xd_tensor_from_memory(
     out: Out<'_, Owned<XdTensor>>,
 ) -> Failure {
     fence_call("xd_tensor_from_memory", || {
-        take_memory(runtime, memory, out, |runtime, view, owner| {
-            // SAFETY: the header asks the caller for live memory, which the owner keeps.
-            unsafe { Tensor::import_memory(runtime, view, owner) }
-        })
+        let known = MemoryFlags::READ_ONLY.0 | MemoryFlags::FIND_DEVICE.0;
+        take_memory(
+            runtime,
+            memory,
+            out,
+            known,
+            |runtime, view, flags, owner| {
+                if flags & MemoryFlags::FIND_DEVICE.0 == 0 {
+                    // SAFETY: the header asks the caller for live memory, which the owner keeps.
+                    unsafe { Tensor::import_memory(runtime, view, owner) }
+                } else {
+                    // SAFETY: as above.
+                    unsafe { Tensor::import_address(runtime, view, owner) }
+                }
+            },
+        )
     })
 }
 
@@ -116,10 +128,17 @@ pub(crate) unsafe extern "C" fn xd_tensor_adopt_native(
     out: Out<'_, Owned<XdTensor>>,
 ) -> Failure {
     fence_call("xd_tensor_adopt_native", || {
-        take_memory(runtime, memory, out, |runtime, view, owner| {
-            // SAFETY: the header asks the caller for a live object, which the owner keeps.
-            unsafe { Tensor::adopt_native(runtime, view, owner) }
-        })
+        let known = MemoryFlags::READ_ONLY.0;
+        take_memory(
+            runtime,
+            memory,
+            out,
+            known,
+            |runtime, view, _flags, owner| {
+                // SAFETY: the header asks the caller for a live object, which the owner keeps.
+                unsafe { Tensor::adopt_native(runtime, view, owner) }
+            },
+        )
     })
 }
 
@@ -128,15 +147,17 @@ fn take_memory(
     runtime: Ref<'_, XdRuntime>,
     memory: Ref<'_, XdMemory<'_>>,
     out: Out<'_, Owned<XdTensor>>,
-    take: impl FnOnce(&Runtime, TensorView, MemoryOwner) -> Result<Tensor, Error>,
+    known_flags: u32,
+    take: impl FnOnce(&Runtime, TensorView, u32, MemoryOwner) -> Result<Tensor, Error>,
 ) -> Result<(), Refusal> {
     let memory = input::options(memory)?.ok_or_else(|| Refusal::null("memory"))?;
     // SAFETY: the header asks for a function that may be called once with its word, on any thread.
     let owner = unsafe { MemoryOwner::from_raw(memory.owner, memory.release) };
+    let flags = memory.flags.0;
+    input::check_flags(flags, known_flags)?;
     let view = view_of(&memory)?;
-    input::check_flags(memory.flags.0, MemoryFlags::READ_ONLY.0)?;
     let place = required(out)?;
-    let tensor = take(borrow(runtime)?, view, owner)?;
+    let tensor = take(borrow(runtime)?, view, flags, owner)?;
     if let Some(stream) = look(memory.stream) {
         tensor.ready_on(stream)?;
     }
@@ -146,12 +167,20 @@ fn take_memory(
 
 fn view_of(memory: &XdMemory<'_>) -> Result<TensorView, Refusal> {
     let layout = input::checked_layout(&memory.layout)?;
-    let read_only = memory.flags.0 & MemoryFlags::READ_ONLY.0 != 0;
+    let has = |flag: MemoryFlags| memory.flags.0 & flag.0 != 0;
+    let read_only = has(MemoryFlags::READ_ONLY);
+    // Where it is looked for, what is named need not be a device.
+    let is_looked_for = has(MemoryFlags::FIND_DEVICE) && layout.numel() != 0;
+    let device = if is_looked_for {
+        Device::CPU
+    } else {
+        Device::from_raw(memory.device)
+    };
     Ok(TensorView::new(
         layout,
         DataWord::from_ptr(memory.data),
         memory.byte_offset,
-        Device::from_raw(memory.device),
+        device,
         Flags::NONE.with(Flags::READ_ONLY, read_only),
     )?)
 }
