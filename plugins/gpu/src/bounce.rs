@@ -166,10 +166,15 @@ impl<V: Vendor> Stream<V> {
     /// Gives back what the stream keeps.
     pub(crate) fn end_bounce(&self, inside: &Entered<'_, V>) {
         let Bounce { blocks, helper } = std::mem::take(&mut *locked(&self.bounce));
+        let has_blocks = blocks.iter().any(Option::is_some);
         for block in blocks.into_iter().flatten() {
             if let Err(fault) = self.give_back(inside, block) {
                 log::warn!(target: TARGET, "{} pinned bytes are left: {fault}", block.room);
             }
+        }
+        let home = self.device.known_home();
+        if has_blocks && home.is_some_and(|home| home.context == self.context) {
+            self.device.leave_behind(inside, self.raw);
         }
         if let Some(helper) = helper {
             // Its work completes all the same.

@@ -31,6 +31,8 @@ pub(crate) struct Device<V: Vendor> {
     idle_events: Mutex<Vec<u64>>,
     /// Memory that the driver did not take back, for another try when the device is closed.
     unfreed: Mutex<Vec<u64>>,
+    /// Ends of streams that are gone, up to which their work uses blocks of this device.
+    ends: Mutex<Vec<u64>>,
     pub(crate) calls: Arc<Calls>,
     pub(crate) blocks: Arc<Blocks>,
     pub(crate) words: Words,
@@ -61,6 +63,7 @@ impl<V: Vendor> Device<V> {
             idle_streams: Mutex::default(),
             idle_events: Mutex::default(),
             unfreed: Mutex::default(),
+            ends: Mutex::default(),
             calls: Arc::new(Calls::new(&driver.process)),
             blocks: Arc::default(),
             words: Words::default(),
@@ -207,6 +210,27 @@ impl<V: Vendor> Device<V> {
         idle.map_or_else(|| inside.ask(Vendor::create_event), Ok)
     }
 
+    /// Remembers the present end of a stream, which is about to go while its work uses blocks. They are freed behind it.
+    pub(crate) fn leave_behind(&self, inside: &Entered<'_, V>, stream: u64) {
+        let recorded = self.take_event(inside).and_then(|event| {
+            let recorded = inside.ask(|vendor| vendor.record(event, stream));
+            recorded.map(|()| event)
+        });
+        let new = match recorded {
+            Ok(event) => event,
+            // Then the blocks are left to the end of the process, unless the stream gets there before the close.
+            Err(fault) => return log::warn!(target: TARGET, "{fault}"),
+        };
+        // The driver is asked without the lock.
+        let known = std::mem::take(&mut *locked(&self.ends));
+        let is_over = |event: &u64| inside.vendor().query_event(*event).is_ok();
+        let (over, left): (Vec<_>, Vec<_>) = known.into_iter().partition(is_over);
+        for event in over.into_iter().filter(|event| !self.keep_event(*event)) {
+            self.report(inside.vendor().destroy_event(event));
+        }
+        locked(&self.ends).extend(left.into_iter().chain([new]));
+    }
+
     /// Takes back an event; false where enough are kept.
     pub(crate) fn keep_event(&self, event: u64) -> bool {
         let mut idle = locked(&self.idle_events);
@@ -225,6 +249,11 @@ impl<V: Vendor> Drop for Device<V> {
             return;
         };
         if let Ok(inside) = Entered::new(self, home.context) {
+            for event in locked(&self.ends).drain(..) {
+                // A failure of that work is nobody's to hear.
+                let _over = inside.vendor().synchronize_event(event);
+                self.report(inside.vendor().destroy_event(event));
+            }
             for address in locked(&self.unfreed).drain(..) {
                 let freed = crate::memory::free_at_last(&inside, address, home.stream);
                 self.report(freed);

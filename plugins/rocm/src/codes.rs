@@ -16,8 +16,17 @@ pub(crate) const NOT_SUPPORTED: c_int = 801;
 pub(crate) const PEER_ACCESS_ALREADY_ENABLED: c_int = 704;
 pub(crate) const PEER_ACCESS_NOT_ENABLED: c_int = 705;
 
-/// The versions whose structs and numbers these are.
-pub(crate) const MAJORS: [c_int; 2] = [6, 7];
+/// A version as people write it, where it is one whose structs and numbers these are; else what it is.
+pub(crate) fn version(library: &str, number: c_int) -> Result<String, String> {
+    // 60_241_133 is version 6.2.41133.
+    let (major, minor) = (number / 10_000_000, number / 100_000 % 100);
+    match major {
+        6 | 7 => Ok(format!("{major}.{minor}")),
+        _ => Err(format!(
+            "HIP 6 or 7: `{library}` is HIP {major}.{minor} (version {number})"
+        )),
+    }
+}
 
 /// What a result stands for.
 pub(crate) fn sort_of(code: Code) -> Sort {

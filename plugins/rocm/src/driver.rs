@@ -116,13 +116,7 @@ impl Vendor for Hip {
             let why = format!("`{call}` of `{library}` returned {number} ({name}): {text}");
             return Err(Unusable::Broken(why));
         }
-        // 60_241_133 is version 6.2.41133.
-        let (major, minor) = (number / 10_000_000, number / 100_000 % 100);
-        if !codes::MAJORS.contains(&major) {
-            let why = format!("HIP 6 or 7: `{library}` is HIP {major}.{minor} (version {number})");
-            return Err(Unusable::Absent(why));
-        }
-        Ok(format!("{major}.{minor}"))
+        codes::version(library, number).map_err(Unusable::Absent)
     }
 
     fn sort_of(code: Code) -> Sort {

@@ -1,5 +1,6 @@
 //! The runtime's functions, opened by their names. The compiler compares each declaration with AMD's for HIP 5.4, which
 //! those of HIP 6 and 7 agree with for these functions.
+#![expect(unsafe_code, reason = "asks a library for its version")]
 #![expect(non_snake_case, reason = "functions have the runtime's names")]
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
@@ -8,10 +9,14 @@ use crossdock_plugin_gpu::functions;
 use crossdock_plugin_gpu::vendor::{HostFunction, Library, Unusable};
 use hip_sys::hiprt as sys;
 
+use crate::codes;
 use crate::structs::{Attributes, Planes, PoolAccess, PoolProperties};
 
 /// The library's names, the newest first.
 const NAMES: [&str; 2] = ["libamdhip64.so.7", "libamdhip64.so.6"];
+
+/// `hipRuntimeGetVersion`.
+type AskVersion = unsafe extern "C" fn(*mut c_int) -> c_int;
 
 /// Compares a declaration with AMD's.
 macro_rules! compare {
@@ -164,8 +169,16 @@ macro_rules! call {
 pub(crate) use call;
 
 impl Functions {
-    /// Opens the runtime's library.
+    /// Opens the runtime's library. One of another version lacks functions too: what it is says more.
     pub(crate) fn load() -> Result<Self, Unusable> {
-        Self::of(Library::open(&NAMES, "AMD's HIP runtime")?)
+        let library = Library::open(&NAMES, "AMD's HIP runtime")?;
+        // SAFETY: the declaration is that of the runtime's header.
+        let asked = unsafe { library.find::<AskVersion>("hipRuntimeGetVersion") };
+        let mut number = 0;
+        // SAFETY: the number's place is our own.
+        if asked.is_some_and(|ask| unsafe { ask(&raw mut number) } == 0) {
+            codes::version(library.name(), number).map_err(Unusable::Absent)?;
+        }
+        Self::of(library)
     }
 }

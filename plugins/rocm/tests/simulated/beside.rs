@@ -2,67 +2,14 @@
 
 use std::ffi::c_int;
 
-use crossdock_plugin_rocm::Plugin as Rocm;
 use crossdock_sdk::abi::{
-    Address, AllocateArgs, CopyArgs, DefaultStream, MemoryKind, PointerFlags, Side, Status,
-    StreamHandle,
+    Address, CopyArgs, DefaultStream, MemoryKind, PointerFlags, Status, StreamHandle,
 };
-use crossdock_sdk::plugin::{Host, Plugin as _, Register as _, Streams as _, Wrap as _};
+use crossdock_sdk::plugin::{Plugin as _, Register as _, Streams as _, Wrap as _};
 use libloading::Library;
 
+use crate::hooks::{BYTES, allocate, call, free, open, round_trip, runtime, side};
 use crate::{POLICIES, over};
-
-const BYTES: usize = 5000;
-const LIMIT_NS: u64 = 20_000_000_000;
-
-/// Calls a function of a library by its name.
-macro_rules! call {
-    ($library:ident.$name:ident($($argument:expr => $type:ty),* $(,)?) -> $answer:ty) => {{
-        // SAFETY: the simulator has the function, with the types of the vendor's header.
-        let function = unsafe {
-            $library.get::<unsafe extern "C" fn($($type),*) -> $answer>(stringify!($name))
-        }.unwrap();
-        // SAFETY: the arguments are live objects of the runtime's and places of this function's own.
-        unsafe { function($($argument),*) }
-    }};
-}
-
-fn runtime() -> Library {
-    // SAFETY: the simulator's initialisers touch nothing of ours.
-    unsafe { Library::new("libamdhip64.so.7") }.unwrap()
-}
-
-fn open() -> Rocm {
-    // SAFETY: there is no host.
-    let host = unsafe { Host::from_raw(std::ptr::null()) };
-    Rocm::open(host).unwrap()
-}
-
-const fn side(address: u64, kind: MemoryKind, device: u32) -> Side {
-    Side {
-        address: Address::pointer(address),
-        kind,
-        device,
-    }
-}
-
-/// Bytes go to memory of a device and come back.
-fn round_trip(rocm: &Rocm, address: u64, device: u32, stream: StreamHandle) {
-    let (up, mut down) = ([7_u8; BYTES], [0_u8; BYTES]);
-    let copy = |dst, src| {
-        let bytes = BYTES as u64;
-        // SAFETY: both sides live until the stream was waited for.
-        unsafe { rocm.copy(CopyArgs { dst, src, bytes }, stream) }.unwrap();
-    };
-    let there = side(address, MemoryKind::DEVICE, device);
-    let host = |at: usize| side(at as u64, MemoryKind::HOST, 0);
-    copy(there, host(up.as_ptr().expose_provenance()));
-    copy(host(down.as_mut_ptr().expose_provenance()), there);
-    if !stream.is_none() {
-        rocm.stream_synchronize(stream, LIMIT_NS).unwrap();
-    }
-    assert_eq!(down, up);
-}
 
 #[test]
 fn the_threads_device_and_last_error_stay_the_callers() {
@@ -72,14 +19,8 @@ fn the_threads_device_and_last_error_stay_the_callers() {
     }
     let (hip, rocm) = (runtime(), open());
     assert_eq!(call!(hip.hipSetDevice(1 => c_int) -> c_int), 0);
-    let memory = rocm.allocate(AllocateArgs {
-        size: BYTES as u64,
-        alignment: 256,
-        kind: MemoryKind::DEVICE,
-        device: 0,
-    });
-    let memory = memory.unwrap();
-    round_trip(&rocm, memory.word, 0, StreamHandle::NONE);
+    let memory = allocate(&rocm, MemoryKind::DEVICE, 0).unwrap();
+    round_trip(&rocm, memory.word, 0, StreamHandle::NONE).unwrap();
     // Questions that the runtime answers by an error.
     let stream = rocm.stream_create(0).unwrap();
     let _pending = rocm.stream_query(stream);
@@ -96,8 +37,7 @@ fn the_threads_device_and_last_error_stay_the_callers() {
     );
     assert_eq!(device, 1);
     rocm.stream_destroy(stream).unwrap();
-    // SAFETY: its work is over.
-    unsafe { rocm.free(memory, MemoryKind::DEVICE) }.unwrap();
+    free(&rocm, memory, MemoryKind::DEVICE).unwrap();
 }
 
 #[test]
@@ -117,7 +57,7 @@ fn streams_of_others_are_wrapped_and_no_number_is_a_handle() {
     let mut memory = 0_u64;
     let made = call!(hip.hipMalloc(&raw mut memory => *mut u64, BYTES => usize) -> c_int);
     assert_eq!(made, 0);
-    round_trip(&rocm, memory, 1, stream);
+    round_trip(&rocm, memory, 1, stream).unwrap();
     // SAFETY: a live stream, of another device.
     let of_another = unsafe { rocm.stream_wrap(0, theirs) }.unwrap_err();
     assert_eq!(of_another.status(), Status::INVALID);
@@ -128,7 +68,7 @@ fn streams_of_others_are_wrapped_and_no_number_is_a_handle() {
         panic!("{statuses:?}");
     };
     assert_eq!(rocm.stream_native(default).unwrap(), 0);
-    round_trip(&rocm, memory, 1, default);
+    round_trip(&rocm, memory, 1, default).unwrap();
     let legacy = rocm.stream_default(1, DefaultStream::LEGACY).unwrap();
     assert_eq!(rocm.stream_native(legacy).unwrap(), 0);
     for stream in [stream, default] {

@@ -12,6 +12,8 @@
 
 mod beside;
 mod conformance;
+mod faults;
+mod hooks;
 mod routes;
 
 use std::path::{Path, PathBuf};
