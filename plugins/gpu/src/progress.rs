@@ -65,16 +65,26 @@ impl Progress {
     }
 }
 
-/// Asks until the work is over or the deadline is: at once for some rounds, then in pauses that grow with the wait.
+/// Asks until the work is over or the deadline is.
 pub(crate) fn wait_until_over(
     deadline: Deadline,
     ask: impl Fn() -> Result<Progress, Fault>,
 ) -> Result<Progress, Fault> {
+    let over = wait_until(deadline, || ask().map(|now| now.is_over().then_some(now)))?;
+    Ok(over.unwrap_or(Progress::Running))
+}
+
+/// Asks until there is an answer or the deadline is over: at once for some rounds, then in pauses that grow with the
+/// wait.
+pub(crate) fn wait_until<T>(
+    deadline: Deadline,
+    ask: impl Fn() -> Result<Option<T>, Fault>,
+) -> Result<Option<T>, Fault> {
     let begun = Instant::now();
     for round in 0_u32.. {
-        let now = ask()?;
-        if now.is_over() || deadline.is_over() {
-            return Ok(now);
+        let answer = ask()?;
+        if answer.is_some() || deadline.is_over() {
+            return Ok(answer);
         }
         if round < BUSY_ROUNDS {
             std::thread::yield_now();
@@ -84,7 +94,7 @@ pub(crate) fn wait_until_over(
         let pause = begun.elapsed() / 16;
         rest(deadline.at_most(pause.clamp(SHORTEST_PAUSE, LONGEST_PAUSE)));
     }
-    Ok(Progress::Running)
+    Ok(None)
 }
 
 /// Sleeps: the driver has no wait with a limit.

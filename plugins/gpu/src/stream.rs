@@ -1,7 +1,7 @@
 //! Streams: of ours, of others, and the device's default one.
 #![expect(unsafe_code, reason = "streams of others arrive as plain words")]
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::device::{Device, locked};
 use crate::event::Point;
 use crate::fault::Fault;
 use crate::native::NativeEvent;
-use crate::progress::Progress;
+use crate::progress::{Progress, wait_until};
 use crate::promise::Promises;
 use crate::vendor::Vendor;
 
@@ -28,6 +28,8 @@ pub(crate) struct Stream<V: Vendor> {
     is_own: bool,
     /// Whether others know its native handle, and so may capture it.
     is_shown: AtomicBool,
+    /// Counts what is put on it.
+    entries: AtomicU64,
     /// The host events that its work waits for.
     behind: Mutex<Promises>,
     /// Pinned memory for copies of pageable memory.
@@ -76,6 +78,7 @@ impl<V: Vendor> Stream<V> {
             context,
             is_own,
             is_shown: AtomicBool::new(!is_own),
+            entries: AtomicU64::new(0),
             behind: Mutex::default(),
             bounce: Mutex::default(),
         }
@@ -101,6 +104,7 @@ impl<V: Vendor> Stream<V> {
                        Crossdock's knowledge; end the capture first";
             return Err(Fault::new(Status::CAPTURING, operation, why));
         }
+        self.entries.fetch_add(1, Ordering::AcqRel);
         Ok(inside)
     }
 
@@ -167,17 +171,35 @@ impl<V: Vendor> Stream<V> {
         Ok(ended.is_over())
     }
 
+    /// Waits for all that is on the stream now. A stream that nobody else puts work on meanwhile is only asked: a point
+    /// that is recorded for the wait would stand, on one hardware queue, behind what another stream waits for.
     fn reach_end(&self, limit: Option<Duration>) -> Result<(Progress, Promises), Fault> {
         let operation = "stream_synchronize";
-        if limit != Some(Duration::ZERO) {
-            let (event, behind) = self.end(operation)?;
-            return Ok((event.wait(Deadline::after(limit))?, behind));
-        }
+        let (deadline, entries) = (Deadline::after(limit), self.entries());
         let behind = locked(&self.behind).clone();
-        let inside = self.enter(operation)?;
-        self.refuse_capture(&inside, operation)?;
-        let now = Progress::ask(&inside, |vendor| vendor.query_stream(self.raw))?;
-        Ok((now, behind))
+        let is_left_alone = || {
+            let is_shown = self.is_shown.load(Ordering::Acquire);
+            limit.is_some() && !is_shown && self.entries() == entries
+        };
+        let asked = wait_until(deadline, || {
+            // Anew each time: the device may be lost meanwhile, or the process exit.
+            let inside = self.enter(operation)?;
+            self.refuse_capture(&inside, operation)?;
+            let now = Progress::ask(&inside, |vendor| vendor.query_stream(self.raw))?;
+            Ok((now.is_over() || !is_left_alone()).then_some(now))
+        })?;
+        match asked {
+            Some(Progress::Running) if limit != Some(Duration::ZERO) => {
+                let (event, behind) = self.end(operation)?;
+                Ok((event.wait(deadline)?, behind))
+            }
+            asked => Ok((asked.unwrap_or(Progress::Running), behind)),
+        }
+    }
+
+    /// How often work was put on the stream.
+    fn entries(&self) -> u64 {
+        self.entries.load(Ordering::Acquire)
     }
 
     /// Refuses a question about a captured stream: asking the driver would end the capture.

@@ -22,7 +22,7 @@ use std::sync::Mutex;
 
 use crossdock_sdk::abi::{
     Address, AdoptHooks, MapHooks, MemoryKind, PluginHandle, PluginTable, PoolHooks, RegisterHooks,
-    Status, StreamHandle,
+    Status, StreamHandle, StreamHooks,
 };
 
 use faulty::{ErrorOut, group, sound};
@@ -60,8 +60,21 @@ fn wait_for_work(plugin: PluginHandle) {
 
 /// Demands that the case finds a call that waits, and says so.
 fn is_found_by(case: &str, fault: impl FnOnce(&mut PluginTable)) {
+    is_found_among_streams(case, |_| {}, fault);
+}
+
+/// The same with other hooks for streams.
+fn is_found_among_streams(
+    case: &str,
+    change: impl FnOnce(&mut StreamHooks),
+    fault: impl FnOnce(&mut PluginTable),
+) {
     let report = report_of_case(case, |table| {
-        with_streams(|streams| streams.stream_create = Some(notes))(table);
+        let change = |streams: &mut StreamHooks| {
+            streams.stream_create = Some(notes);
+            change(streams);
+        };
+        with_streams(change)(table);
         fault(table);
     });
     finds(&report, case);
@@ -83,6 +96,23 @@ fn a_free_that_waits_for_other_work_is_found() {
     }
     let case = "a_free_does_not_wait_for_work_on_other_memory";
     is_found_by(case, |table| table.free = Some(waits));
+}
+
+#[test]
+fn a_wait_for_a_stream_that_waits_for_another_one_is_found() {
+    unsafe extern "C" fn waits(
+        plugin: PluginHandle,
+        stream: StreamHandle,
+        timeout_ns: u64,
+        error: ErrorOut,
+    ) -> Status {
+        wait_for_work(plugin);
+        // SAFETY: the caller's arguments.
+        unsafe { sound_streams().stream_synchronize.unwrap()(plugin, stream, timeout_ns, error) }
+    }
+    let case = "a_wait_for_a_stream_does_not_wait_for_what_another_one_does_later";
+    let change = |streams: &mut StreamHooks| streams.stream_synchronize = Some(waits);
+    is_found_among_streams(case, change, |_| {});
 }
 
 #[test]

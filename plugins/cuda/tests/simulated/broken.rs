@@ -110,7 +110,6 @@ impl Vendor for Broken {
         fn destroy_stream(stream: u64) -> Answer;
         fn is_capturing(stream: u64) -> Answer<bool>;
         fn create_event() -> Answer<u64>;
-        fn query_stream(stream: u64) -> Answer;
         fn synchronize_stream(stream: u64) -> Answer;
         fn elapsed(start: u64, end: u64) -> Answer<f32>;
     }
@@ -164,6 +163,13 @@ impl Vendor for Broken {
         }
         // SAFETY: as above, and it is wrong otherwise, which the simulator looks for.
         unsafe { self.0.free_on(address, stream) }
+    }
+
+    fn query_stream(&self, stream: u64) -> Answer {
+        if makes("says that all is over") {
+            return Ok(());
+        }
+        self.0.query_stream(stream)
     }
 
     fn query_event(&self, event: u64) -> Answer {

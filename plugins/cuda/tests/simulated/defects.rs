@@ -25,8 +25,8 @@ const DEFECTS: [(&str, &str, &str); 15] = [
     ),
     (
         "records on another stream",
-        "FreeInUse: `cuMemsetD8Async`",
-        "`cuMemFreeAsync`",
+        "Race: `cuMemsetD8Async`",
+        "`cuMemcpyDtoHAsync_v2`",
     ),
     (
         "says that all is over",

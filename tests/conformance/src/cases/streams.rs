@@ -43,6 +43,11 @@ pub(super) const CASES: &[Case] = &[
         no_time,
     ),
     Case::core(
+        "a_wait_for_a_stream_does_not_wait_for_what_another_one_does_later",
+        "Makes the calling thread wait until the stream's work is done.",
+        waits_for_its_own,
+    ),
+    Case::core(
         "work_on_a_destroyed_stream_completes",
         "Destroys a stream; work already on it completes.",
         destroyed_with_work,
@@ -190,6 +195,26 @@ fn no_time(subject: &Subject<'_>) -> Verdict {
         answers("stream_synchronize once more", &over, &[Status::OK])?;
         let happened = event.synchronize(0);
         answers("event_synchronize after that", &happened, &[Status::OK])?;
+    }
+    Ok(())
+}
+
+/// Also where all streams share one hardware queue: what the wait is for stands before the other stream's wait there.
+fn waits_for_its_own(subject: &Subject<'_>) -> Verdict {
+    subject.needs_host_events()?;
+    let memory = subject.allocate(BYTES as u64)?;
+    let (mut stream, later) = (subject.stream()?, subject.stream()?);
+    let mut host_event = subject.host_event()?;
+    stream.upload(&memory, pattern(59, BYTES))?;
+    stream.download(&memory)?;
+    later.wait_host_event(&host_event)?;
+    let wait = || stream.synchronize(LIMIT_NS);
+    host_event.pending_during("stream_synchronize", wait)??;
+    answers("stream_query", &later.query(), &[Status::NOT_READY])?;
+    host_event.complete(Status::OK)?;
+    later.synchronize(LIMIT_NS)?;
+    for bytes in stream.finish()? {
+        same_bytes("what came", &bytes, &pattern(59, BYTES))?;
     }
     Ok(())
 }
