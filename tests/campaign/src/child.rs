@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use crate::foreign::watch_exit;
-use crate::program::{Case, Ending, Language};
+use crate::program::{Case, Ending, Engine, Language};
 use crate::trial::{self, EXITED, Kept};
 use crate::verdict::{Finding, Verdict, What};
 use crate::world::FOLDER;
@@ -37,11 +37,15 @@ struct Running {
     /// language would meet its engine, and not theirs.
     devices: Vec<String>,
     language: Language,
+    /// A process has one simulated driver, which stays as its first case chose it.
+    driver: Option<Engine>,
 }
 
 impl Running {
     fn is_for(&self, case: &Case) -> bool {
-        self.devices == case.devices && self.language == case.language
+        self.devices == case.devices
+            && self.language == case.language
+            && self.driver.as_ref() == case.driver()
     }
 }
 
@@ -187,6 +191,7 @@ impl Trials {
             trials: 0,
             devices: case.devices.clone(),
             language: case.language,
+            driver: case.driver().cloned(),
         }
     }
 

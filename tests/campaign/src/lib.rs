@@ -11,7 +11,7 @@
 //! | `run`, `caller` | makes the calls of a program, one at a time, on its threads, in a language |
 //! | `slots`; `in_c`, `in_c_taking`, `handles`; `in_python` | each call in Rust; through the function table; in Python (`calls.py`) |
 //! | `model`, `judge` | what memory should hold, and each answer against it |
-//! | `world`, `foreign` | the runtimes and plugins of a case, and host memory of others |
+//! | `world`, `driver`, `foreign` | the runtimes and plugins of a case, a simulated driver's reports, and host memory of others |
 //! | `trial`, `child` | one case in this process, and in a process of its own with a limit |
 //! | `turns` | when all threads sleep, and what happens then |
 //! | `shrink`, `campaign`, `plan` | makes a failing case small; all cases of a kind, and replay files |
@@ -34,6 +34,7 @@ mod caller;
 pub mod campaign;
 pub mod child;
 pub mod coverage;
+mod driver;
 mod foreign;
 pub mod generate;
 pub mod habits;

@@ -46,11 +46,19 @@ impl Case {
     }
 
     /// Whether one thread at a time runs, in an order of the seed; else all run freely. So do programs
-    /// beside each other on real devices: no order of theirs would be exact.
+    /// beside each other on real devices: no order of theirs would be exact. And so do those on a driver, for
+    /// which plugins wait by asking it again and again: their threads never all sleep.
     #[must_use]
     pub fn takes_turns(&self) -> bool {
         let is_alone = self.programs.len() == 1 || self.real_devices().is_empty();
-        self.engine.policy != "threads" && is_alone
+        self.engine.policy != "threads" && is_alone && self.driver().is_none()
+    }
+
+    /// What a simulated driver is to do, where devices of one take part.
+    #[must_use]
+    pub fn driver(&self) -> Option<&Engine> {
+        let has_driver = self.devices.iter().any(|name| name.starts_with("cuda"));
+        has_driver.then_some(&self.engine)
     }
 
     /// The devices whose own threads do their work.

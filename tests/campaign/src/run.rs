@@ -12,6 +12,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::caller::{Caller, HostEvents, Outcome};
+use crate::driver;
 use crate::generate::Random;
 use crate::judge::{Judge, Touched};
 use crate::model::View;
@@ -323,9 +324,8 @@ impl Run {
     /// No answer, and what the simulated devices stand still behind.
     fn hang(&self) -> Finding {
         let control = self.world.control.as_ref();
-        let standstill = control
-            .and_then(|control| control.standstill())
-            .unwrap_or_default();
+        let standstill = control.and_then(|control| control.standstill());
+        let standstill = standstill.unwrap_or_else(|| driver::take_reports().join("; "));
         Finding::new(
             What::Hang,
             format!("no answer in {:?} {standstill}", self.limit),

@@ -8,6 +8,7 @@ use std::time::Duration;
 use crossdock::{Tensor, counted_leaks};
 
 use crate::caller::Caller;
+use crate::driver;
 use crate::program::{Case, Ending};
 use crate::run::Run;
 use crate::turns::Turns;
@@ -164,6 +165,9 @@ fn within(
     if let Some(control) = &world.control
         && let [first, ..] = control.take_reports().as_slice()
     {
+        return Err(Finding::new(What::Report, first));
+    }
+    if let [first, ..] = driver::take_reports().as_slice() {
         return Err(Finding::new(What::Report, first));
     }
     let plugins = world.plugins();

@@ -226,7 +226,7 @@ fn choose(case: &Case) {
         queues,
     } = &case.engine;
     let mut text = format!("policy={policy};seed={seed};queues={queues};memory=256M");
-    if case.devices.iter().any(|name| name.starts_with("cuda")) {
+    if case.driver().is_some() {
         // The simulated driver of scripts/with-sim, which has words of its own.
         text = format!("policy={policy};seed={seed};queues={queues};cuda=2;unrecorded=0");
     } else if case.takes_turns() {
