@@ -19,8 +19,8 @@ mod defects;
 mod driver;
 mod faults;
 mod hooks;
+mod matrix;
 mod memory;
-mod routes;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -55,7 +55,10 @@ fn run_over(test: &str, options: &[&str], words: &[(&str, &str)]) -> Option<(Opt
         .args(options)
         .arg("--")
         .arg(std::env::current_exe().unwrap());
-    command.args(["--exact", test, "--nocapture", "--test-threads=1"]);
+    let exact = ["--exact", test, "--include-ignored"];
+    command
+        .args(exact)
+        .args(["--nocapture", "--test-threads=1"]);
     command.env(OVER, test).env("CROSSDOCK_SIM_LIBRARY", &core);
     command
         .env("CROSSDOCK_COSTS", "off")
