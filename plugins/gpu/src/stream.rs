@@ -181,14 +181,13 @@ impl<V: Vendor> Stream<V> {
             let is_shown = self.is_shown.load(Ordering::Acquire);
             limit.is_some() && !is_shown && self.entries() == entries
         };
-        let asked = {
+        let asked = wait_until(deadline, || {
+            // Anew each time: the device may be lost meanwhile, or the process exit.
             let inside = self.enter(operation)?;
             self.refuse_capture(&inside, operation)?;
-            wait_until(deadline, || {
-                let now = Progress::ask(&inside, |vendor| vendor.query_stream(self.raw))?;
-                Ok((now.is_over() || !is_left_alone()).then_some(now))
-            })?
-        };
+            let now = Progress::ask(&inside, |vendor| vendor.query_stream(self.raw))?;
+            Ok((now.is_over() || !is_left_alone()).then_some(now))
+        })?;
         match asked {
             Some(Progress::Running) if limit != Some(Duration::ZERO) => {
                 let (event, behind) = self.end(operation)?;

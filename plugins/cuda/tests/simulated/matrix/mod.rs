@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 use crossdock::{CostCache, Device, Runtime};
 
 use crate::driver::Driver;
-use crate::{built, over};
+use crate::{OVER, built, over};
 use draw::Draw;
 use moves::{Ends, Source};
 use samples::{ARRANGEMENTS, Sample};
@@ -54,28 +54,34 @@ fn by_threads() {
     }
 }
 
-/// Whether this is the process of a seed. Else one is started for each of 3 seeds, or 20 where there is time.
+/// Whether this is the process of a seed. Else one is started for each of 3 seeds, or 20 where there is time: a few at
+/// once, since lazy ones wait for most of their time.
 fn over_seeds(test: &str, policy: &str) -> bool {
-    let seeds = if std::env::var_os("CROSSDOCK_LONG").is_some() {
-        20
-    } else {
-        3
-    };
-    let words = (0..seeds).map(|seed| {
-        let queues = [1, 2, 8][seed % 3];
-        // What was made and left is reported, and where something waited for a device is told.
-        let words = format!(
-            "--cuda 2 --policy {policy} --seed {seed} --queues {queues} --set leaks=1 --set waits=1"
-        );
-        words.split(' ').map(str::to_owned).collect::<Vec<_>>()
-    });
-    let words: Vec<_> = words.collect();
-    let runs: Vec<Vec<&str>> = words
-        .iter()
-        .map(|words| words.iter().map(String::as_str).collect())
-        .collect();
-    let runs: Vec<&[&str]> = runs.iter().map(Vec::as_slice).collect();
-    over(test, &runs)
+    if std::env::var_os(OVER).is_some() {
+        return over(test, &[]);
+    }
+    let is_long = std::env::var_os("CROSSDOCK_LONG").is_some();
+    let seeds: Vec<usize> = (0..if is_long { 20 } else { 3 }).collect();
+    for seeds in seeds.chunks(AT_ONCE) {
+        std::thread::scope(|scope| {
+            for seed in seeds {
+                scope.spawn(|| over_seed(test, policy, *seed));
+            }
+        });
+    }
+    false
+}
+
+const AT_ONCE: usize = 3;
+
+fn over_seed(test: &str, policy: &str, seed: usize) {
+    let queues = [1, 2, 8][seed % 3];
+    // What was made and left is reported, and where something waited for a device is told.
+    let words = format!(
+        "--cuda 2 --policy {policy} --seed {seed} --queues {queues} --set leaks=1 --set waits=1"
+    );
+    let words: Vec<&str> = words.split(' ').collect();
+    over(test, &[&words]);
 }
 
 /// The plugins of this build. OpenCL's is not among them where it was not built.

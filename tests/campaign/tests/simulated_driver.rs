@@ -1,0 +1,97 @@
+//! Programs over the CUDA plugin and a simulated driver: a sample of them, and what was found there.
+#![expect(clippy::unwrap_used, reason = "a failure ends the test")]
+
+use std::path::Path;
+use std::process::Command;
+
+use crossdock_campaign::program::{Call, Case, Element, Ending, Engine, Language, Op, Way};
+use crossdock_e2e::report;
+
+/// What the campaign says over two simulated devices, and its exit code; none where they are not built.
+fn said(arguments: &[&str]) -> Option<(Option<i32>, String)> {
+    let campaign = Path::new(env!("CARGO_BIN_EXE_campaign"));
+    let file = |name: &str| campaign.with_file_name(format!("libcrossdock_{name}.so"));
+    let (core, plugin) = (file("sim"), file("plugin_cuda"));
+    if let Some(absent) = [&core, &plugin].into_iter().find(|file| !file.exists()) {
+        report(&format!("skipped: {} is not built", absent.display()));
+        return None;
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let output = Command::new(root.join("scripts/with-sim"))
+        .args(["--cuda", "2", "--"])
+        .arg(campaign)
+        .args(arguments)
+        .env("CROSSDOCK_SIM_LIBRARY", core)
+        .output()
+        .unwrap();
+    let said = [output.stderr, output.stdout].concat();
+    Some((
+        output.status.code(),
+        String::from_utf8_lossy(&said).into_owned(),
+    ))
+}
+
+#[test]
+fn random_programs_over_a_simulated_driver_do_what_the_model_says() {
+    let chosen = ["--kind", "b", "--seeds", "4", "--faults", "VENDOR"];
+    let Some((code, said)) = said(&[&chosen[..], &["--devices", "cpu,cuda:0,cuda:1"]].concat())
+    else {
+        return;
+    };
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("K=1: 4, K=2: 4, K=8: 4"), "{said}");
+}
+
+/// A thread waits for a stream in the place of a host function that was refused, while the caller's stream stands
+/// still until that thread has answered.
+#[test]
+fn a_refused_host_function_holds_up_no_stream_on_few_hardware_queues() {
+    let [from, stream, device] = [0, 1, 2];
+    let calls = [
+        Call::Stream { s: stream, device },
+        Call::Foreign {
+            t: from,
+            element: Element::Eight,
+            shape: vec![2, 1],
+            seed: 249,
+        },
+        Call::To {
+            t: 1,
+            of: from,
+            device: 0,
+            way: Way::Staged,
+            stream: Some(stream),
+        },
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    for queues in [1, 2] {
+        let op = |call: &Call| Op {
+            thread: 0,
+            runtime: 0,
+            call: call.clone(),
+        };
+        let case = Case {
+            name: "refused".to_owned(),
+            language: Language::Rust,
+            devices: ["cpu", "cuda:0", "cuda:1"].map(str::to_owned).to_vec(),
+            fresh: true,
+            runtimes: 1,
+            staging: 1 << 23,
+            fault: Some("stream_host_call:2=STALE".to_owned()),
+            ending: Ending::Return,
+            engine: Engine {
+                policy: "threads".to_owned(),
+                seed: 13,
+                queues,
+            },
+            programs: vec![calls.iter().map(op).collect()],
+        };
+        let file = folder.path().join("case.json");
+        std::fs::write(&file, serde_json::to_string(&case).unwrap()).unwrap();
+        let Some((code, said)) = said(&["--replay", file.to_str().unwrap()]) else {
+            return;
+        };
+        assert_eq!(code, Some(0), "{queues} queues: {said}");
+        assert!(said.contains("nothing was found"), "{said}");
+    }
+}
