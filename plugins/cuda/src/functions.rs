@@ -204,6 +204,15 @@ macro_rules! call {
 pub(crate) use call;
 
 impl Functions {
+    /// Whether a pool can be made, used and ended.
+    pub(crate) const fn have_pools(&self) -> bool {
+        self.cuMemPoolCreate.is_some()
+            && self.cuMemPoolSetAttribute.is_some()
+            && self.cuMemPoolDestroy.is_some()
+            && self.cuMemAllocFromPoolAsync.is_some()
+            && self.cuMemFreeAsync.is_some()
+    }
+
     /// Opens the driver's library.
     pub(crate) fn load() -> Result<Self, Unusable> {
         // SAFETY: loading the vendor's driver runs its initialisers, which is what this plugin is for.

@@ -7,6 +7,8 @@ use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError};
 use crossdock_sim_engine::{Engine, Report, Site};
 
 use crate::at_exit;
+use crate::cuda::lies::Lie;
+use crate::cuda::visible::visible;
 use crate::fence::say;
 use crate::settings::Settings;
 
@@ -17,6 +19,9 @@ pub(crate) struct Process {
     pub(crate) driver: i32,
     pub(crate) missing: Vec<String>,
     pub(crate) has_peers: bool,
+    pub(crate) lie: Option<Lie>,
+    /// The numbers that the devices have in the machine, of which a process may see some.
+    pub(crate) in_machine: Vec<u32>,
     tells_leaks: bool,
     pub(crate) tells_waits: bool,
     id: u32,
@@ -49,13 +54,18 @@ impl Process {
     }
 
     fn new() -> Result<Self, String> {
-        let settings = Settings::of_process()?;
+        let mut settings = Settings::of_process()?;
+        let mask = std::env::var("CUDA_VISIBLE_DEVICES").ok();
+        let in_machine = visible(mask.as_deref(), settings.engine.devices);
+        settings.engine.devices = u32::try_from(in_machine.len()).unwrap_or(0);
         let engine = Engine::new(settings.engine).map_err(|error| error.to_string())?;
         Ok(Self {
             engine,
             driver: settings.driver,
             missing: settings.missing,
             has_peers: settings.has_peers,
+            lie: settings.lie,
+            in_machine,
             tells_leaks: settings.tells_leaks,
             tells_waits: settings.tells_waits,
             id: std::process::id(),

@@ -6,20 +6,29 @@
 )]
 #![expect(
     clippy::unwrap_used,
+    clippy::indexing_slicing,
     clippy::print_stdout,
     reason = "a test fails by it, or says why it was skipped"
 )]
 
+mod addresses;
 mod broken;
 mod captures;
+mod claims;
 mod conformance;
 mod contexts;
 mod copies;
 mod defects;
+mod deleters;
 mod driver;
 mod faults;
+mod forks;
+mod frees;
 mod hooks;
+mod masks;
 mod memory;
+mod optional;
+mod peers;
 mod routes;
 
 use std::path::{Path, PathBuf};

@@ -20,7 +20,7 @@ const ROUTES: [RouteChoice; 3] = [
 ];
 
 /// The plugins of this build. OpenCL's is not among them where it was not built.
-fn runtime() -> Runtime {
+pub(crate) fn runtime() -> Runtime {
     let builder = Runtime::builder().search(false).costs(CostCache::Off);
     let builder = builder.plugin(built("libcrossdock_plugin_cuda.so").unwrap());
     let builder = match built("libcrossdock_plugin_opencl.so") {

@@ -17,6 +17,13 @@ pub(crate) fn device(call: &Call, device: c_int) -> Answer<u32> {
     }
 }
 
+/// The number that a device has in the machine.
+fn in_machine(call: &Call, ordinal: c_int) -> Answer<u32> {
+    let index = usize::try_from(device(call, ordinal)?).ok();
+    let number = index.and_then(|index| call.process.in_machine.get(index));
+    number.copied().ok_or(Code::INVALID_DEVICE)
+}
+
 entries! {
     fn cuDeviceGetCount(count: Out<c_int>) |call| {
         count.set(call.process.engine.config().devices.cast_signed())
@@ -27,16 +34,16 @@ entries! {
     }
 
     fn cuDeviceGetName(name: Out<c_char>, size: c_int, ordinal: c_int) |call| {
-        let text = format!("Simulated GPU {}", device(call, ordinal)?);
+        let text = format!("Simulated GPU {}", in_machine(call, ordinal)?);
         write_text(name, size, &text)
     }
 
     fn cuDeviceGetUuid(out: Out<[u8; 16]>, ordinal: c_int) |call| {
-        out.set(uuid(device(call, ordinal)?))
+        out.set(uuid(in_machine(call, ordinal)?))
     }
 
     fn cuDeviceGetUuid_v2(out: Out<[u8; 16]>, ordinal: c_int) |call| {
-        out.set(uuid(device(call, ordinal)?))
+        out.set(uuid(in_machine(call, ordinal)?))
     }
 
     fn cuDeviceTotalMem_v2(out: Out<usize>, ordinal: c_int) |call| {
@@ -51,24 +58,24 @@ entries! {
     }
 
     fn cuDeviceGetAttribute(out: Out<c_int>, attribute: c_int, ordinal: c_int) |call| {
-        let device = device(call, ordinal)?;
+        device(call, ordinal)?;
         if attribute <= 0 {
             return Err(Code::INVALID_VALUE);
         }
-        out.set(self::attribute(attribute, device))
+        out.set(self::attribute(attribute, in_machine(call, ordinal)?))
     }
 
     fn cuDeviceGetPCIBusId(name: Out<c_char>, size: c_int, ordinal: c_int) |call| {
-        let text = pci_bus_id(device(call, ordinal)?);
+        let text = pci_bus_id(in_machine(call, ordinal)?);
         write_text(name, size, &text)
     }
 
     fn cuDeviceGetByPCIBusId(out: Out<c_int>, name: In<c_char>) |call| {
         let asked = text(name)?;
-        let devices = 0..call.process.engine.config().devices;
-        let mut found = devices.filter(|device| pci_bus_id(*device).eq_ignore_ascii_case(&asked));
-        let device = found.next().ok_or(Code::INVALID_DEVICE)?;
-        out.set(device.cast_signed())
+        let mut devices = call.process.in_machine.iter();
+        let device = devices.position(|device| pci_bus_id(*device).eq_ignore_ascii_case(&asked));
+        let device = device.and_then(|device| c_int::try_from(device).ok());
+        out.set(device.ok_or(Code::INVALID_DEVICE)?)
     }
 
     fn cuDeviceCanAccessPeer(out: Out<c_int>, one: c_int, other: c_int) |call| {
@@ -184,7 +191,7 @@ const fn attribute(attribute: c_int, device: u32) -> c_int {
 }
 
 /// No two devices have the same, and no device of a vendor has one of these.
-fn uuid(device: u32) -> [u8; 16] {
+pub(super) fn uuid(device: u32) -> [u8; 16] {
     let mut uuid = *b"simulated-cuda\0\0";
     let [low, high, ..] = device.to_le_bytes();
     uuid[14] = high;

@@ -8,6 +8,7 @@
 //! | `codes` | results, with their names and texts |
 //! | `objects`, `gone`, `stream_ends` | contexts, streams and events, the order of default streams; objects that were destroyed; streams that end |
 //! | `driver`, `devices`, `contexts` | the functions about them |
+//! | `visible`, `lies` | which devices a process sees, and links between them that do not do what they say |
 //! | `memory`, `pointers`, `pools` | allocations, what is known of an address, memory in stream order |
 //! | `ipc` | memory between processes |
 //! | `copies`, `fills` | work on memory |
@@ -28,6 +29,7 @@ mod fills;
 mod gone;
 mod graphs;
 mod ipc;
+pub(crate) mod lies;
 mod lookup;
 mod memory;
 mod objects;
@@ -35,3 +37,4 @@ mod pointers;
 mod pools;
 mod stream_ends;
 mod streams;
+pub(crate) mod visible;
