@@ -148,9 +148,7 @@ impl Vendor for Cuda {
             uuid: self.uuid(ordinal)?,
             pci_bus_id: bus_id.map_or_else(|_| String::new(), |()| text_of(&bus)),
             total_memory: total as u64,
-            has_pools: self.0.cuMemPoolCreate.is_some()
-                && self.0.cuMemAllocFromPoolAsync.is_some()
-                && self.is(ordinal, device::MEMORY_POOLS_SUPPORTED),
+            has_pools: self.0.have_pools() && self.is(ordinal, device::MEMORY_POOLS_SUPPORTED),
             has_managed: self.is(ordinal, device::MANAGED_MEMORY)
                 && self.is(ordinal, device::CONCURRENT_MANAGED_ACCESS),
             waits_for_words: self.0.cuStreamWaitValue32_v2.is_some(),
@@ -288,12 +286,14 @@ impl Vendor for Cuda {
     }
 
     fn create_pool(&self, ordinal: i32, keep: u64) -> Answer<u64> {
-        let (mut made, properties) = (0, PoolProperties::of(ordinal));
+        let (mut made, mut keep, properties) = (0, keep, PoolProperties::of(ordinal));
         call!(self.cuMemPoolCreate?(&raw mut made, &raw const properties))?;
-        let mut keep = keep;
         let key = pool::RELEASE_THRESHOLD;
-        call!(self.cuMemPoolSetAttribute?(made, key, &raw mut keep))?;
-        Ok(made)
+        let kept = call!(self.cuMemPoolSetAttribute?(made, key, &raw mut keep));
+        if kept.is_err() {
+            let _gone = self.destroy_pool(made);
+        }
+        kept.map(|()| made)
     }
 
     fn destroy_pool(&self, pool: u64) -> Answer {

@@ -161,6 +161,15 @@ macro_rules! call {
 pub(crate) use call;
 
 impl Functions {
+    /// Whether a pool can be made, used and ended.
+    pub(crate) const fn have_pools(&self) -> bool {
+        self.cuMemPoolCreate.is_some()
+            && self.cuMemPoolSetAttribute.is_some()
+            && self.cuMemPoolDestroy.is_some()
+            && self.cuMemAllocFromPoolAsync.is_some()
+            && self.cuMemFreeAsync.is_some()
+    }
+
     /// Opens the driver's library.
     pub(crate) fn load() -> Result<Self, Unusable> {
         Self::of(Library::open(&[LIBRARY], "NVIDIA's driver")?)

@@ -7,6 +7,8 @@ use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError};
 use crossdock_sim_engine::{Engine, Report, Site};
 
 use crate::at_exit;
+use crate::cuda::lies::Lie;
+use crate::cuda::visible::visible;
 use crate::face::Face;
 use crate::fence::say;
 use crate::settings::Settings;
@@ -22,6 +24,7 @@ pub(crate) struct Process {
     devices: [Vec<u32>; 2],
     pub(crate) missing: Vec<String>,
     pub(crate) has_peers: bool,
+    pub(crate) lie: Option<Lie>,
     tells_leaks: bool,
     pub(crate) tells_waits: bool,
     id: u32,
@@ -66,7 +69,9 @@ impl Process {
         let settings = Settings::of_process()?;
         let [cuda, rocm] = Self::count(&settings.engine.vendors);
         let of_hip: Vec<u32> = (cuda..cuda + rocm).collect();
-        let devices = [(0..cuda).collect(), crate::hip::visible(of_hip)];
+        let mask = std::env::var("CUDA_VISIBLE_DEVICES").ok();
+        let of_cuda = visible(mask.as_deref(), cuda);
+        let devices = [of_cuda, crate::hip::visible(of_hip)];
         let engine = Engine::new(settings.engine).map_err(|error| error.to_string())?;
         Ok(Self {
             engine,
@@ -75,6 +80,7 @@ impl Process {
             devices,
             missing: settings.missing,
             has_peers: settings.has_peers,
+            lie: settings.lie,
             tells_leaks: settings.tells_leaks,
             tells_waits: settings.tells_waits,
             id: std::process::id(),

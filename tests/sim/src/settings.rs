@@ -13,7 +13,7 @@
 //! | `missing` | functions that the driver does not have, with `,` between them: by the names that programs ask for, and, with `scripts/with-sim`, symbols too |
 //! | `fault` | `NAME@NTH=CODE`, `+` behind NTH for all that follow, `!` behind CODE to lose the device, `exec:` before NAME for its work; with `,` between them |
 //! | `link` | `DEVICE:RATE`, the bytes a second of a device's links to the host and from it, and inside of it, as `0:10G`; `0-1:RATE` of the link from device 0 to device 1, which is the slower one of both else; with `,` between them. By `threads`, copies and fills take that time in truth |
-//! | `peers` | 0: no device reaches the memory of another one |
+//! | `peers` | 0: no device reaches the memory of another one; `drops` or `mirrors`: what one writes over an enabled link is nowhere, or where it alone sees it |
 //! | `unrecorded` | 0: waits for events that were never recorded (such a wait does nothing) are not reported |
 //! | `leaks` | 1: what a program made and left is reported at its exit |
 //! | `waits` | 1: the calls that waited for all work of a device are listed at the exit; they are no reports |
@@ -22,6 +22,8 @@
 use std::time::Duration;
 
 use crossdock_sim_engine::{Config, Fault, Link, Moment, Policy};
+
+use crate::cuda::lies::Lie;
 
 /// What a process asked for.
 #[derive(Debug)]
@@ -34,6 +36,7 @@ pub(crate) struct Settings {
     pub(crate) hip: (i32, i32),
     pub(crate) missing: Vec<String>,
     pub(crate) has_peers: bool,
+    pub(crate) lie: Option<Lie>,
     pub(crate) tells_leaks: bool,
     pub(crate) tells_waits: bool,
 }
@@ -61,6 +64,7 @@ impl Settings {
             hip: (7, 0),
             missing: Vec::new(),
             has_peers: true,
+            lie: None,
             tells_leaks: false,
             tells_waits: false,
         };
@@ -96,7 +100,15 @@ impl Settings {
                 value.split(',').try_for_each(|text| link(engine, text))?;
                 engine.paced = true;
             }
-            "peers" => self.has_peers = value != "0",
+            "peers" => {
+                self.has_peers = value != "0";
+                self.lie = match value {
+                    "0" | "1" => None,
+                    "drops" => Some(Lie::Drops),
+                    "mirrors" => Some(Lie::Mirrors),
+                    _ => return None,
+                };
+            }
             "leaks" => self.tells_leaks = value == "1",
             "waits" => self.tells_waits = value == "1",
             "unrecorded" => engine.report_unrecorded = value != "0",

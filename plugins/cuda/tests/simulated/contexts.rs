@@ -102,3 +102,42 @@ fn memory_of_others_is_worked_on_in_their_context() {
     assert_eq!(query(&cuda, memory).kind, MemoryKind::UNOWNED);
     driver.destroy_context(context);
 }
+
+#[test]
+fn every_thread_keeps_its_stack_of_contexts_also_one_that_never_had_any() {
+    let name = "contexts::every_thread_keeps_its_stack_of_contexts_also_one_that_never_had_any";
+    if !over(name, &POLICIES) {
+        return;
+    }
+    let (cuda, driver) = (open(), Driver::open());
+    let (lower, upper) = (driver.create_context(1), driver.create_context(0));
+    let work = || {
+        let stream = cuda.stream_create(0).unwrap();
+        for device_index in [0, 1] {
+            let memory = allocate(&cuda, MemoryKind::DEVICE, device_index).unwrap();
+            for on in [StreamHandle::NONE, stream] {
+                round_trip(&cuda, device(memory.word, device_index), on).unwrap();
+            }
+            query(&cuda, memory.word);
+            cuda.memory_info(device_index).unwrap();
+            // What fails leaves it alone too.
+            round_trip(&cuda, device(4096, device_index), stream).unwrap_err();
+            free(&cuda, memory, MemoryKind::DEVICE).unwrap();
+        }
+        cuda.stream_destroy(stream).unwrap();
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                assert_eq!(driver.current(), 0);
+                work();
+                assert_eq!(driver.current(), 0);
+            });
+        }
+        work();
+    });
+    assert_eq!(driver.current(), upper);
+    driver.destroy_context(upper);
+    assert_eq!(driver.current(), lower);
+    driver.destroy_context(lower);
+}

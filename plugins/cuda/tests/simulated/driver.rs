@@ -1,6 +1,6 @@
 //! The driver beside the plugin: what other libraries in the process do, and what the simulator tells.
 
-use std::ffi::c_int;
+use std::ffi::{c_char, c_int};
 
 use libloading::Library;
 
@@ -76,6 +76,24 @@ impl Driver {
         address
     }
 
+    pub(crate) fn allocate_managed(&self, bytes: usize) -> u64 {
+        let mut address = 0;
+        let made = call!(self.cuMemAllocManaged(
+            &raw mut address => *mut u64, bytes => usize, 1 => u32
+        ) -> c_int);
+        assert_eq!(made, 0);
+        address
+    }
+
+    /// The driver's number for the kind of the memory at an address, where it knows the address.
+    pub(crate) fn kind_of(&self, address: u64) -> Result<u32, c_int> {
+        let mut kind = 0_u32;
+        let told = call!(self.cuPointerGetAttribute(
+            &raw mut kind => *mut u32, 2 => c_int, address => u64
+        ) -> c_int);
+        if told == 0 { Ok(kind) } else { Err(told) }
+    }
+
     pub(crate) fn free(&self, address: u64) {
         assert_eq!(call!(self.cuMemFree_v2(address => u64) -> c_int), 0);
     }
@@ -123,6 +141,21 @@ impl Driver {
 
     pub(crate) fn leaks(&self) -> i64 {
         call!(self.crossdock_sim_leaks() -> i64)
+    }
+
+    /// The functions that were called since this was asked last, in the order of their names.
+    pub(crate) fn take_calls(&self) -> Vec<String> {
+        let mut text = vec![0_u8; 1 << 16];
+        let needed = call!(self.crossdock_sim_take_calls(
+            text.as_mut_ptr().cast() => *mut c_char, text.len() => usize
+        ) -> i64);
+        text.truncate(usize::try_from(needed).unwrap() - 1);
+        let lines = std::str::from_utf8(&text).unwrap().lines();
+        let name = |line: &str| {
+            let call: serde_json::Value = serde_json::from_str(line).unwrap();
+            call["function"].as_str().unwrap().to_owned()
+        };
+        lines.map(name).collect()
     }
 
     /// Runs all that can run.

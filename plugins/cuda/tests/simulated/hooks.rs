@@ -37,7 +37,7 @@ pub(crate) fn query(cuda: &Cuda, address: u64) -> PointerInfo {
     cuda.pointer_query(Address::pointer(address)).unwrap()
 }
 
-const fn host(address: u64) -> Side {
+pub(crate) const fn host(address: u64) -> Side {
     Side {
         address: Address::pointer(address),
         kind: MemoryKind::HOST,

@@ -6,24 +6,35 @@
 )]
 #![expect(
     clippy::unwrap_used,
+    clippy::indexing_slicing,
     clippy::print_stdout,
     reason = "a test fails by it, or says why it was skipped"
 )]
 
+mod addresses;
 mod broken;
 mod captures;
+mod claims;
 mod conformance;
 mod contexts;
 mod copies;
 mod defects;
+mod deleters;
 mod driver;
 mod faults;
+mod forks;
+mod frees;
 mod hooks;
+mod masks;
 mod matrix;
 mod memory;
+mod optional;
+mod peers;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use crossdock::{CostCache, Runtime, RuntimeBuilder};
 
 const OVER: &str = "CROSSDOCK_OVER_SIM";
 
@@ -91,3 +102,18 @@ const POLICIES: [&[&str]; 3] = [
     &["--cuda", "2", "--policy", "seeded"],
     &["--cuda", "2", "--policy", "threads"],
 ];
+
+/// The plugins of this build. OpenCL's is not among them where it was not built.
+fn plugins() -> RuntimeBuilder {
+    let builder = Runtime::builder().search(false).costs(CostCache::Off);
+    let builder = builder.plugin(built("libcrossdock_plugin_cuda.so").unwrap());
+    match built("libcrossdock_plugin_opencl.so") {
+        Some(opencl) => builder.plugin(opencl),
+        None => builder,
+    }
+}
+
+/// A runtime with them.
+fn runtime() -> Runtime {
+    plugins().open().unwrap()
+}

@@ -68,13 +68,13 @@ entries! {
     }
 
     fn cuCtxGetDevice(out: Out<c_int>) |call| {
-        out.set(objects().current(call)?.1.cast_signed())
+        out.set(call.ordinal(objects().current(call)?.1))
     }
 
-    fn cuCtxGetDevice_v2(out: Out<c_int>, context: u64) |_call| {
+    fn cuCtxGetDevice_v2(out: Out<c_int>, context: u64) |call| {
         let mut objects = objects();
         let context = meant(context)?;
-        out.set(objects.context(context)?.device.cast_signed())
+        out.set(call.ordinal(objects.context(context)?.device))
     }
 
     fn cuCtxGetFlags(out: Out<u32>) |call| {

@@ -11,6 +11,7 @@ use crossdock_sim_engine::Strided;
 
 use super::codes::Code;
 use super::entry::{Answer, Call, In, entries};
+use super::lies::astray;
 use super::objects::{LEGACY, PER_THREAD, objects};
 
 /// `CUDA_MEMCPY2D`: where each side begins, with what between its rows.
@@ -153,9 +154,10 @@ pub(crate) fn copy(call: &Call, stream: u64, dst: u64, src: u64, bytes: usize) -
     }
     call.refuse_others(&[dst, src])?;
     let waits = is_pageable(call, dst) || is_pageable(call, src);
-    let Some((engine, _)) = objects().submit_to(call, stream)? else {
+    let Some((engine, context)) = objects().submit_to(call, stream)? else {
         return Ok(());
     };
+    let (dst, src) = astray(call, context, dst, src)?;
     // SAFETY: the client vouches for its host memory, as to the vendor's driver: pinned memory until the stream
     // is past the copy, other memory until this returns.
     unsafe {

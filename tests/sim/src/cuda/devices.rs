@@ -18,7 +18,8 @@ entries! {
     }
 
     fn cuDeviceGet(out: Out<c_int>, ordinal: c_int) |call| {
-        out.set(device(call, ordinal)?.cast_signed())
+        device(call, ordinal)?;
+        out.set(ordinal)
     }
 
     fn cuDeviceGetName(name: Out<c_char>, size: c_int, ordinal: c_int) |call| {
@@ -62,8 +63,7 @@ entries! {
         let asked = text(name)?;
         let mut devices = call.devices().iter();
         let found = devices.find(|device| pci_bus_id(**device).eq_ignore_ascii_case(&asked));
-        let device = found.ok_or(Code::INVALID_DEVICE)?;
-        out.set(device.cast_signed())
+        out.set(call.ordinal(*found.ok_or(Code::INVALID_DEVICE)?))
     }
 
     fn cuDeviceCanAccessPeer(out: Out<c_int>, one: c_int, other: c_int) |call| {
@@ -179,7 +179,7 @@ const fn attribute(attribute: c_int, device: u32) -> c_int {
 }
 
 /// No two devices have the same, and no device of a vendor has one of these.
-fn uuid(device: u32) -> [u8; 16] {
+pub(super) fn uuid(device: u32) -> [u8; 16] {
     let mut uuid = *b"simulated-cuda\0\0";
     let [low, high, ..] = device.to_le_bytes();
     uuid[14] = high;

@@ -5,6 +5,7 @@
 //! | `symbols.in` | all functions: base, since which version, twin, symbol (`scripts/sim-symbols` made it) |
 //! | `lookup` | the table of functions as the driver looks them up; those that are not simulated answer 801 |
 //! | `driver`, `devices`, `contexts` | the functions about them |
+//! | `visible`, `lies` | which devices a process sees, and links between them that do not do what they say |
 //! | `memory`, `pointers`, `pools` | allocations, what is known of an address, memory in stream order |
 //! | `ipc` | memory between processes |
 //! | `copies`, `fills` | work on memory |
@@ -27,11 +28,13 @@ pub(crate) mod events;
 pub(crate) mod fills;
 pub(crate) mod graphs;
 pub(crate) mod ipc;
+pub(crate) mod lies;
 pub(crate) mod lookup;
 pub(crate) mod memory;
 mod pointers;
 pub(crate) mod pools;
 pub(crate) mod streams;
+pub(crate) mod visible;
 
 /// Whose functions these are.
 const FACE: Face = Face::Cuda;

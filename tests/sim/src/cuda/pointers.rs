@@ -6,7 +6,7 @@ use std::ffi::c_int;
 use crossdock_sim_engine::{MemoryKind, Owner};
 
 use super::codes::Code;
-use super::entry::{Answer, In, Out, entries};
+use super::entry::{Answer, Call, In, Out, entries};
 use super::memory::size;
 use super::objects::objects;
 use crate::face::Face;
@@ -25,7 +25,7 @@ entries! {
 
     fn cuPointerGetAttribute(out: Out<u8>, attribute: c_int, address: u64) |call| {
         let owner = call.owner_of(address).ok_or(Code::INVALID_VALUE)?;
-        write(out, attribute, address, Some(owner))
+        write(call, out, attribute, address, Some(owner))
     }
 
     // For an address that it does not know it answers zeros, and success.
@@ -41,7 +41,7 @@ entries! {
             match attribute {
                 // NULL of memory that the host does not reach, where a call for this alone is refused.
                 4 if owner.is_some_and(|owner| owner.kind == MemoryKind::Device) => out.cast::<u64>().set(0)?,
-                _ => write(out, attribute, address, owner)?,
+                _ => write(call, out, attribute, address, owner)?,
             }
         }
         Ok(())
@@ -49,7 +49,13 @@ entries! {
 }
 
 /// Writes one attribute, whose type is its own.
-fn write(out: Out<u8>, attribute: c_int, address: u64, owner: Option<Owner>) -> Answer {
+fn write(
+    call: &Call,
+    out: Out<u8>,
+    attribute: c_int,
+    address: u64,
+    owner: Option<Owner>,
+) -> Answer {
     let is = |kind| owner.is_some_and(|owner| owner.kind == kind);
     let number = |value: u32| out.cast::<u32>().set(value);
     let word = |value: u64| out.cast::<u64>().set(value);
@@ -90,7 +96,7 @@ fn write(out: Out<u8>, attribute: c_int, address: u64, owner: Option<Owner>) -> 
         // -2: no device.
         9 => out
             .cast::<c_int>()
-            .set(owner.map_or(-2, |owner| owner.device.cast_signed())),
+            .set(owner.map_or(-2, |owner| call.ordinal(owner.device))),
         // Whether other processes may open it; whether other devices than GPUs reach it, which is not simulated.
         10 => {
             let device = owner.filter(|owner| owner.kind == MemoryKind::Device);

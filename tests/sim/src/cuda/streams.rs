@@ -117,7 +117,7 @@ entries! {
     fn cuStreamGetDevice(stream: u64, out: Out<c_int>) = cuStreamGetDevice_ptsz |call| {
         let mut objects = objects();
         let (_, context) = objects.stream(call, stream)?;
-        out.set(objects.context(context)?.device.cast_signed())
+        out.set(call.ordinal(objects.context(context)?.device))
     }
 
     fn cuLaunchHostFunc(stream: u64, function: HostFunction, data: *mut c_void) = cuLaunchHostFunc_ptsz as host_call |call| {

@@ -71,6 +71,8 @@ pub(crate) struct Objects {
     pub(crate) registered: BTreeMap<(Face, u64), (u32, u64)>,
     /// Memory of other processes, by the address that it has here; its contexts are among those of `allocations`.
     pub(crate) imports: BTreeMap<u64, Import>,
+    /// The memory that stands in for an allocation over a link that lies, by the allocation's number.
+    pub(crate) mirrors: BTreeMap<u64, u64>,
     pub(crate) captures: Captures,
     pub(crate) gone: Gone,
     /// The primary context of each device, whose handle stays.
@@ -141,6 +143,7 @@ impl Objects {
             allocations: BTreeMap::new(),
             registered: BTreeMap::new(),
             imports: BTreeMap::new(),
+            mirrors: BTreeMap::new(),
             captures: Captures::new(),
             gone: Gone::new(),
             primary: BTreeMap::new(),

@@ -22,10 +22,10 @@ mod samples;
 
 use std::time::{Duration, Instant};
 
-use crossdock::{CostCache, Device, Runtime};
+use crossdock::{Device, Runtime};
 
 use crate::driver::Driver;
-use crate::{OVER, built, over};
+use crate::{OVER, over, plugins};
 use draw::Draw;
 use moves::{Ends, Source};
 use samples::{ARRANGEMENTS, Sample};
@@ -84,16 +84,9 @@ fn over_seed(test: &str, policy: &str, seed: usize) {
     over(test, &[&words]);
 }
 
-/// The plugins of this build. OpenCL's is not among them where it was not built.
 fn runtime(draw: &mut Draw) -> Runtime {
-    let builder = Runtime::builder().search(false).costs(CostCache::Off);
     // Chunks that most tensors span, or none of them.
-    let builder = builder.staging_bytes(*draw.one(&[1 << 14, 1 << 23]));
-    let builder = builder.plugin(built("libcrossdock_plugin_cuda.so").unwrap());
-    let builder = match built("libcrossdock_plugin_opencl.so") {
-        Some(opencl) => builder.plugin(opencl),
-        None => builder,
-    };
+    let builder = plugins().staging_bytes(*draw.one(&[1 << 14, 1 << 23]));
     builder.open().unwrap()
 }
 
