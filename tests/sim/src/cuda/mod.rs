@@ -12,6 +12,7 @@
 //! | `ipc` | memory between processes |
 //! | `copies`, `fills` | work on memory |
 //! | `streams`, `events` | the functions about them, host functions and memory waits |
+//! | `given_back` | lost devices that tests give back |
 //! | `captures`, `graphs` | streams whose work is captured, and the graphs that result |
 //!
 //! Not simulated: kernels, modules, launches of graphs, arrays and textures, virtual memory, pools and events
@@ -25,6 +26,7 @@ mod driver;
 mod entry;
 mod events;
 mod fills;
+mod given_back;
 mod gone;
 mod graphs;
 mod ipc;
@@ -34,3 +36,5 @@ mod objects;
 mod pointers;
 mod pools;
 mod streams;
+
+pub(crate) use given_back::give_back;
