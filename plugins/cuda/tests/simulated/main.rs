@@ -6,8 +6,11 @@
 )]
 #![expect(
     clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
     clippy::print_stdout,
-    reason = "a test fails by it, or says why it was skipped"
+    clippy::exit,
+    reason = "a test fails or ends by it, or says why it was skipped"
 )]
 
 mod broken;
@@ -17,8 +20,11 @@ mod contexts;
 mod copies;
 mod defects;
 mod driver;
+mod exchanges;
+mod fault_cases;
 mod faults;
 mod hooks;
+mod losses;
 mod memory;
 mod routes;
 
@@ -53,7 +59,7 @@ fn run_over(test: &str, options: &[&str], words: &[(&str, &str)]) -> Option<(Opt
     let mut command = Command::new(root().join("scripts/with-sim"));
     command
         .args(options)
-        .arg("--")
+        .args(["--", "timeout", "-s", "KILL", "900"])
         .arg(std::env::current_exe().unwrap());
     command.args(["--exact", test, "--nocapture", "--test-threads=1"]);
     command.env(OVER, test).env("CROSSDOCK_SIM_LIBRARY", &core);
@@ -61,9 +67,15 @@ fn run_over(test: &str, options: &[&str], words: &[(&str, &str)]) -> Option<(Opt
         .env("CROSSDOCK_COSTS", "off")
         .envs(words.iter().copied());
     let output = command.output().unwrap();
-    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    let told = format!("{}\n", output.status);
+    let told = told + &String::from_utf8_lossy(&output.stdout);
     let told = told + &String::from_utf8_lossy(&output.stderr);
     Some((output.status.code(), told))
+}
+
+/// Whether there is time for all that can be tried.
+fn is_long() -> bool {
+    std::env::var_os("CROSSDOCK_LONG").is_some_and(|value| value == "1")
 }
 
 fn root() -> PathBuf {
