@@ -17,6 +17,7 @@ use crate::native::NativeEvent;
 use crate::place::Place;
 use crate::stream::Stream;
 use crate::vendor::{Kind, Vendor, Way};
+use crate::work::all;
 
 /// What a stream keeps for such copies: pinned blocks, and a second stream, so that the host moves the bytes of one
 /// part while the device moves those of another.
@@ -72,15 +73,15 @@ pub(crate) unsafe fn bounced<V: Vendor>(
         };
         if src.is_pageable() {
             put(stream, block, src.address + start, length)?;
-            copy(Way::ToDevice, dst.address + start, block)
+            copy(Way::ToDevice, dst.address + start, block).map_err(Fault::of_begun)
         } else {
             copy(Way::ToHost, block, src.address + start)?;
-            put(stream, dst.address + start, block, length)
+            put(stream, dst.address + start, block, length).map_err(Fault::of_begun)
         }
     };
-    let mut lanes_of_parts = parts.zip(lanes.iter().copied().cycle());
-    let done = lanes_of_parts.try_for_each(|(bytes, lane)| part(bytes, lane));
-    let joined = join(inside, stream, on, &lanes);
+    let lanes_of_parts = parts.zip(lanes.iter().copied().cycle());
+    let done = all(lanes_of_parts, |(bytes, lane)| part(bytes, lane));
+    let joined = join(inside, stream, on, &lanes).map_err(Fault::of_begun);
     // Where a part is refused, those before it are on the streams already. The copy has failed for the caller, who
     // may free the memory: so they must not touch it any more.
     done.and(joined).inspect_err(|_| permit.withdraw())

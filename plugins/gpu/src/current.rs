@@ -31,7 +31,7 @@ impl<'a, V: Vendor> Entered<'a, V> {
 
     /// The failure that a result of the driver stands for. The context is needed to ask whether the device is lost.
     pub(crate) fn fault(&self, code: Code) -> Fault {
-        self.device.fault(code)
+        self.device.fault_inside(code)
     }
 
     /// Calls the driver.

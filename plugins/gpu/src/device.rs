@@ -13,7 +13,7 @@ use crate::current::Entered;
 use crate::driver::Driver;
 use crate::fault::Fault;
 use crate::host_call::Calls;
-use crate::vendor::{Code, Facts, Kind, Sort, Vendor};
+use crate::vendor::{Answer, Code, Facts, Kind, Sort, Vendor};
 use crate::word::Words;
 
 /// A device of the driver.
@@ -127,13 +127,18 @@ impl<V: Vendor> Device<V> {
     }
 
     fn end_home(&self, home: Home) {
-        if let Ok(inside) = Entered::new(self, home.context) {
+        if let Ok(inside) = self.enter_to_end(home.context) {
             self.report(inside.vendor().destroy_stream(home.stream));
             if let Some(pool) = home.pool {
                 self.report(inside.vendor().destroy_pool(pool));
             }
         }
         self.report(self.driver.vendor().release(self.ordinal));
+    }
+
+    /// Makes a context current to end what is in it: nobody does that later, so one failure is no reason to leave it.
+    fn enter_to_end(&self, context: u64) -> Result<Entered<'_, V>, Fault> {
+        Entered::new(self, context).or_else(|_| Entered::new(self, context))
     }
 
     /// Makes the device's own context current on this thread.
@@ -155,8 +160,27 @@ impl<V: Vendor> Device<V> {
     /// The failure that a result of the driver stands for, and whether it means that the device is lost: then it stays
     /// lost.
     pub(crate) fn fault(&self, code: Code) -> Fault {
+        let is_dead = || {
+            let stream = self.known_home().map(|home| home.stream);
+            stream.is_some_and(|stream| is_fatal::<V>(self.driver.vendor().query_stream(stream)))
+        };
+        self.fault_where(code, is_dead)
+    }
+
+    /// The same of a call in a context of the device that was entered, which can be asked before there is a stream.
+    pub(crate) fn fault_inside(&self, code: Code) -> Fault {
+        match self.known_home() {
+            Some(_) => self.fault(code),
+            None => self.fault_where(code, || {
+                is_fatal::<V>(self.driver.vendor().memory_info().map(drop))
+            }),
+        }
+    }
+
+    /// `is_dead` asks whether what no work of ours can spoil answers with such a failure too.
+    fn fault_where(&self, code: Code, is_dead: impl FnOnce() -> bool) -> Fault {
         let fault = self.driver.fault(code);
-        if V::sort_of(code) != Sort::Fatal || !self.is_dead() {
+        if V::sort_of(code) != Sort::Fatal || !is_dead() {
             return fault;
         }
         let lost = Fault {
@@ -168,15 +192,6 @@ impl<V: Vendor> Device<V> {
         // The driver no longer calls the host functions that it has.
         self.calls.run_all();
         lost
-    }
-
-    /// Whether a stream without work answers with such a failure too: then it is not a failure of one stream's work.
-    fn is_dead(&self) -> bool {
-        let Some(home) = self.known_home() else {
-            return false;
-        };
-        let asked = self.driver.vendor().query_stream(home.stream);
-        asked.is_err_and(|code| V::sort_of(code) == Sort::Fatal)
     }
 
     /// Logs a failure that cannot be returned to a caller.
@@ -248,7 +263,7 @@ impl<V: Vendor> Drop for Device<V> {
         let Some(home) = self.known_home().filter(|_| is_callable) else {
             return;
         };
-        if let Ok(inside) = Entered::new(self, home.context) {
+        if let Ok(inside) = self.enter_to_end(home.context) {
             for event in locked(&self.ends).drain(..) {
                 // A failure of that work is nobody's to hear.
                 let _over = inside.vendor().synchronize_event(event);
@@ -272,6 +287,10 @@ impl<V: Vendor> Drop for Device<V> {
         }
         self.end_home(home);
     }
+}
+
+fn is_fatal<V: Vendor>(answer: Answer) -> bool {
+    answer.is_err_and(|code| V::sort_of(code) == Sort::Fatal)
 }
 
 /// Each change behind these locks is one step, so a panic elsewhere does not spoil it.

@@ -53,6 +53,14 @@ impl Fault {
         self
     }
 
+    /// The same behind calls that put work on a stream already: `UNSUPPORTED` would say that nothing was changed.
+    pub(crate) fn of_begun(self) -> Self {
+        match self.status {
+            Status::UNSUPPORTED => self.with_status(Status::VENDOR),
+            _ => self,
+        }
+    }
+
     /// The same with another status.
     pub(crate) fn with_status(self, status: Status) -> Self {
         Self { status, ..self }

@@ -6,7 +6,7 @@ use crate::fault::Fault;
 use crate::place::Place;
 use crate::stream::Stream;
 use crate::vendor::{Column, Vendor};
-use crate::work::Site;
+use crate::work::{Site, all};
 
 /// Repeats a pattern over `bytes` bytes, at once or on a stream.
 ///
@@ -25,7 +25,7 @@ pub(crate) unsafe fn fill<V: Vendor>(
         return Err(Fault::unsupported(operation, why));
     }
     let fill = |inside: &Entered<'_, V>, on| {
-        columns.iter().try_for_each(|column| {
+        all(columns.iter(), |column| {
             // SAFETY: the columns are in the range, which the caller vouches for.
             inside.ask(|vendor| unsafe { vendor.fill(column, on) })
         })

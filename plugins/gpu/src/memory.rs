@@ -175,10 +175,11 @@ impl<V: Vendor> Allocation<V> {
                     // It is gone with its device.
                     return Ok(());
                 }
-                let inside = self.device.enter_in(home.context, operation)?;
-                // SAFETY: no work uses the memory, and nobody knows it any more.
-                let freed =
-                    inside.ask(|vendor| unsafe { vendor.free_on(self.address, home.stream) });
+                let inside = self.device.enter_in(home.context, operation);
+                let freed = inside.and_then(|inside| {
+                    // SAFETY: no work uses the memory, and nobody knows it any more.
+                    inside.ask(|vendor| unsafe { vendor.free_on(self.address, home.stream) })
+                });
                 gone_with_its_device(freed.inspect_err(|_| self.leave()))
             }
             Source::Block { kind, room } => {
@@ -192,13 +193,15 @@ impl<V: Vendor> Allocation<V> {
     /// Gives the memory back when the stream gets here. Returns the point from which on it counts as freed, or `None`
     /// where a host function counts it.
     pub(crate) fn free_on(&self, stream: &Stream<V>) -> Result<Option<Arc<NativeEvent<V>>>, Fault> {
+        self.free_behind(stream).inspect_err(|_| self.leave())
+    }
+
+    fn free_behind(&self, stream: &Stream<V>) -> Result<Option<Arc<NativeEvent<V>>>, Fault> {
         let inside = stream.submit("free_async")?;
-        let ready = self.get_ready(&inside, stream.raw);
-        ready.inspect_err(|_| self.leave())?;
+        self.get_ready(&inside, stream.raw)?;
         let Source::Block { kind, room } = self.source else {
             // SAFETY: by the caller's promise nobody uses the memory behind this point of the stream.
-            let freed = inside.ask(|vendor| unsafe { vendor.free_on(self.address, stream.raw) });
-            freed.inspect_err(|_| self.leave())?;
+            inside.ask(|vendor| unsafe { vendor.free_on(self.address, stream.raw) })?;
             let point = NativeEvent::record(&stream.device, &inside, stream.context, stream.raw);
             // Without a point it counts as freed now.
             return Ok(point

@@ -168,7 +168,12 @@ impl<V: Vendor> Plugin for Gpu<V> {
         if self.driver.process.check("pointer_query").is_err() {
             return Ok(PointerInfo::default());
         }
-        let known = self.known_of_others(word).ok().flatten();
+        let known = match self.known_of_others(word) {
+            Ok(known) => known,
+            // Without a context the driver knows no memory, and with a lost device it may say nothing of any.
+            Err(fault) if fault.status == Status::STALE || self.is_any_lost() => None,
+            Err(fault) => return Err(fault.into()),
+        };
         let known = known.and_then(|known| {
             let device = self.of_ordinal(known.ordinal, "pointer_query").ok()?;
             Some(describe_foreign(&known, word, device.index))
@@ -300,6 +305,10 @@ impl<V: Vendor> Gpu<V> {
             return Err(Fault::new(Status::RETIRED, operation, why));
         }
         Ok(())
+    }
+
+    fn is_any_lost(&self) -> bool {
+        self.devices.iter().any(|device| device.is_lost())
     }
 
     /// Enters memory into the table of pointers.

@@ -46,8 +46,15 @@ impl Progress {
         let Err(code) = question(inside.vendor()) else {
             return Ok(Self::Done);
         };
-        // `Invalid` can be the work's: the arguments of the question are right.
-        let of_work = [Sort::Fatal, Sort::OutOfMemory, Sort::Invalid, Sort::Other];
+        // Some can be the work's alone: every driver has the question, and its arguments are right.
+        let of_work = [
+            Sort::Fatal,
+            Sort::OutOfMemory,
+            Sort::Invalid,
+            Sort::Unsupported,
+            Sort::Permission,
+            Sort::Other,
+        ];
         let may_be_work = |sort| of_work.contains(&sort);
         let code = match V::sort_of(code) {
             Sort::NotReady => return Ok(Self::Running),

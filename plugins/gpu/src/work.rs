@@ -69,7 +69,8 @@ impl<'a, V: Vendor> Site<'a, V> {
             self.beside(stream, &inside, work)?;
         }
         for place in places {
-            place.used_on(&inside, stream)?;
+            let noted = place.used_on(&inside, stream);
+            noted.map_err(Fault::of_begun)?;
         }
         Ok(())
     }
@@ -91,9 +92,9 @@ impl<'a, V: Vendor> Site<'a, V> {
         // Its work completes all the same.
         self.device.report(inside.vendor().destroy_stream(raw));
         drop(inside);
-        let after = after?;
-        let held = outside.ask(|vendor| vendor.wait_event(stream.raw, after.raw));
-        done.and(held)
+        let held =
+            after.and_then(|after| outside.ask(|vendor| vendor.wait_event(stream.raw, after.raw)));
+        done.and(held.map_err(Fault::of_begun))
     }
 
     /// Does work on a stream that nobody else uses, and waits for it.
@@ -126,14 +127,35 @@ impl<'a, V: Vendor> Site<'a, V> {
     }
 }
 
-/// Waits until nothing of a stream's runs any more.
-fn finish<V: Vendor>(inside: &Entered<'_, V>, stream: u64) -> Result<(), Fault> {
-    if inside.vendor().synchronize_stream(stream).is_ok() {
-        return Ok(());
+/// Makes the calls that are one piece of work. Where the first one fails, nothing was begun.
+pub(crate) fn all<T>(
+    calls: impl Iterator<Item = T>,
+    call: impl Fn(T) -> Result<(), Fault>,
+) -> Result<(), Fault> {
+    let mut made = false;
+    for one in calls {
+        call(one).map_err(|fault| match made {
+            true => fault.of_begun(),
+            false => fault,
+        })?;
+        made = true;
     }
+    Ok(())
+}
+
+/// Waits until nothing of a stream's runs any more. A driver may tell of work that failed once, and by this call: so
+/// work counts as failed where the call did, and the question after it finds nothing.
+fn finish<V: Vendor>(inside: &Entered<'_, V>, stream: u64) -> Result<(), Fault> {
+    let Err(code) = inside.vendor().synchronize_stream(stream) else {
+        return Ok(());
+    };
     let ask = || Progress::ask(inside, |vendor| vendor.query_stream(stream));
     match wait_until_over(Deadline::after(None), ask)? {
         Progress::Failed(fault) => Err(fault),
-        Progress::Done | Progress::Running => Ok(()),
+        Progress::Done | Progress::Running => {
+            let fault = inside.fault(code);
+            let status = fault.status.as_failure_of_work();
+            Err(fault.with_status(status))
+        }
     }
 }

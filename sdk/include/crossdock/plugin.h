@@ -169,6 +169,8 @@ typedef struct xd_plugin_table {
      * On a stream it does not wait, for pageable host memory neither: where the vendor's own copy
      * would, the plugin takes the bytes through memory of its own when the stream gets there. The
      * stream may be of another device of the plugin than the memory: `XD_UNSUPPORTED` where that cannot be.
+     * Where it fails by another error, a part of it may be on the stream: the host keeps both memories until what is
+     * on the stream by then is done. The same holds for strided copies and fills.
      *
      * An allocation of the plugin that is of another kind or device than its side says is copied as what it
      * is, or refused by `XD_NOT_OWNER`, `XD_INVALID` or `XD_UNSUPPORTED`, with nothing copied. A side that

@@ -6,9 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crossdock::{CostCache, Device, Error, Event, RouteChoice, RouteKind, Runtime, Stream, Tensor};
+use crossdock::{
+    CostCache, Device, Error, Event, RouteChoice, RouteKind, Runtime, Stream, Tensor, counted_leaks,
+};
 use crossdock_e2e::lending::{
-    ALL, LIMIT, MOMENT, filled, held, is_late, one_cpu, status, two_cpus, writable,
+    ALL, LIMIT, MOMENT, filled, held, is_late, lent, one_cpu, status, two_cpus, writable,
 };
 use crossdock_e2e::{plugin_file, report, with_faults};
 use crossdock_sdk::abi::Status;
@@ -445,4 +447,24 @@ fn work_for_a_stream_of_another_plugin_is_not_done_behind_a_failure_there() {
     host_event.complete(Status::VENDOR).unwrap();
     assert_eq!(status(&target.read()), Some(Status::VENDOR));
     assert_eq!(status(&stream.synchronize(LIMIT)), Some(Status::VENDOR));
+}
+
+#[test]
+fn memory_of_work_that_failed_as_it_was_put_on_a_stream_is_kept_until_the_stream_is_past_it() {
+    let name =
+        "memory_of_work_that_failed_as_it_was_put_on_a_stream_is_kept_until_the_stream_is_past_it";
+    if with_faults(name, "cpu.copy:1=VENDOR") {
+        let (runtime, device) = one_cpu();
+        let (source, is_back) = lent(&runtime, None);
+        let (stream, host_event) = held(&device);
+        // A part of it may be on the stream.
+        let copied = source.to_on(&device, DIRECT, &stream);
+        assert_eq!(status(&copied), Some(Status::VENDOR));
+        drop(source);
+        assert!(runtime.wait_for_releases(Some(MOMENT)).is_err());
+        assert!(!is_back.load(Ordering::SeqCst));
+        host_event.complete(Status::OK).unwrap();
+        runtime.wait_for_releases(LIMIT).unwrap();
+        assert!(is_back.load(Ordering::SeqCst) && counted_leaks() == 0);
+    }
 }

@@ -8,8 +8,10 @@ use crossdock_sim_engine::Site;
 
 use crate::at_exit;
 use crate::callers;
+use crate::cuda;
 use crate::fence::fence;
 use crate::process::Process;
+use crate::settings;
 
 /// The version of these functions.
 #[unsafe(no_mangle)]
@@ -158,6 +160,66 @@ pub(crate) extern "C" fn crossdock_sim_leaks() -> i64 {
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn crossdock_sim_device_waits() -> i64 {
     with(|process| process.waits().len()).unwrap_or(-1)
+}
+
+/// What is left, one object of JSON a line, as [`crossdock_sim_take_reports`] writes; nothing is forgotten.
+///
+/// # Safety
+/// `text` is valid for `size` bytes.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn crossdock_sim_list_leaks(text: *mut c_char, size: usize) -> i64 {
+    let list = |process: &Process| {
+        let leaks = process.engine.leaks();
+        // SAFETY: the caller vouches for the bytes.
+        let (needed, _) = unsafe { write_lines(leaks.iter().map(at_exit::json), text, size) };
+        needed
+    };
+    with(list).unwrap_or(-1)
+}
+
+/// Adds faults, in the words of the setting `fault`; they count from now on. 0; -1 where a word is not understood,
+/// and nothing is added.
+///
+/// # Safety
+/// `faults` is a C string.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn crossdock_sim_arm(faults: *const c_char) -> i64 {
+    // SAFETY: the caller vouches for the text.
+    let text = unsafe { CStr::from_ptr(faults) };
+    let faults = text.to_str().ok().and_then(settings::faults);
+    let arm = |process: &Process| {
+        let faults = faults?;
+        faults
+            .into_iter()
+            .for_each(|fault| process.engine.inject(fault));
+        Some(0)
+    };
+    let armed = fence(|| arm(Process::get().ok()?));
+    armed.flatten().unwrap_or(-1)
+}
+
+/// Whether a device is lost: the number of its failure, or 0.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn crossdock_sim_lost(device: u32) -> c_int {
+    let lost = || Process::get().ok()?.engine.lost(device);
+    fence(lost).flatten().map_or(0, |failure| failure.status)
+}
+
+/// Removes all faults: how often one struck since this was called last; -1 where there is no simulator. Lost devices
+/// stay lost.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn crossdock_sim_disarm() -> i64 {
+    let disarm = || Process::get().ok().map(|process| process.engine.disarm());
+    let struck = fence(disarm).flatten();
+    struck
+        .and_then(|struck| i64::try_from(struck).ok())
+        .unwrap_or(-1)
+}
+
+/// Gives lost devices back as another process would find them: nothing is left of what they had.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn crossdock_sim_give_back() {
+    fence(|| Process::get().map(cuda::give_back));
 }
 
 /// Runs up to `operations` that can run, whatever the policy, and says how many ran.

@@ -11,7 +11,7 @@
 //! | `queues` | hardware queues of each device |
 //! | `driver` | the version that the driver says it has, 13000 for 13.0 |
 //! | `missing` | functions that the driver does not have, with `,` between them: by the names that programs ask for, and, with `scripts/with-sim`, symbols too |
-//! | `fault` | `NAME@NTH=CODE`, `+` behind NTH for all that follow, `!` behind CODE to lose the device, `exec:` before NAME for its work; with `,` between them |
+//! | `fault` | `NAME@NTH=CODE`, `+` behind NTH for all that follow, `!` behind CODE to lose the device, `exec:` before NAME for its work, and `dev1:` before that for the device 1 alone; with `,` between them |
 //! | `link` | `DEVICE:RATE`, the bytes a second of a device's links to the host and from it, and inside of it, as `0:10G`; `0-1:RATE` of the link from device 0 to device 1, which is the slower one of both else; with `,` between them. By `threads`, copies and fills take that time in truth |
 //! | `peers` | 0: no device reaches the memory of another one; `drops` or `mirrors`: what one writes over an enabled link is nowhere, or where it alone sees it |
 //! | `unrecorded` | 0: waits for events that were never recorded (such a wait does nothing) are not reported |
@@ -95,7 +95,7 @@ impl Settings {
             "queues" => engine.queues = value.parse().ok()?,
             "driver" => self.driver = value.parse().ok()?,
             "missing" => self.missing = value.split(',').map(str::to_owned).collect(),
-            "fault" => engine.faults = value.split(',').map(fault).collect::<Option<_>>()?,
+            "fault" => engine.faults = faults(value)?,
             "link" => {
                 value.split(',').try_for_each(|text| link(engine, text))?;
                 engine.paced = true;
@@ -165,9 +165,21 @@ fn bytes(text: &str) -> Option<u64> {
     number.checked_mul(1 << shift)
 }
 
+/// The faults that a text names.
+pub(crate) fn faults(text: &str) -> Option<Vec<Fault>> {
+    text.split(',').map(fault).collect()
+}
+
 fn fault(text: &str) -> Option<Fault> {
     let (call, code) = text.split_once('=')?;
     let (name, nth) = call.split_once('@')?;
+    let (name, device) = match name.strip_prefix("dev") {
+        Some(rest) => {
+            let (device, name) = rest.split_once(':')?;
+            (name, Some(device.parse().ok()?))
+        }
+        None => (name, None),
+    };
     let (name, moment) = match name.strip_prefix("exec:") {
         Some(name) => (name, Moment::Run),
         None => (name, Moment::Call),
@@ -181,7 +193,7 @@ fn fault(text: &str) -> Option<Fault> {
         None => (nth, false),
     };
     let mut fault = Fault::late(name, nth.parse().ok()?, code.parse().ok()?);
-    fault.moment = moment;
+    (fault.moment, fault.device) = (moment, device);
     fault.onwards = onwards;
     fault.loses_device = loses_device;
     Some(fault)

@@ -3,6 +3,7 @@
 //! | file | what it holds |
 //! | --- | --- |
 //! | `order` | what work has to wait for: every copy is made through it |
+//! | `work_stream` | the stream that work is put on, and what it waits for before |
 //! | `transfer` | one hook call |
 //! | `content` | the calls of tensors that read and write bytes |
 //! | `elements` | elements of any layout, by the fewest steps that the plugins can make |
@@ -37,7 +38,9 @@
 //! write, before the work and once more after the end of the work was recorded. An event that was
 //! recorded too late to fail with the work carries the failure in the runtime (`Event::carry`),
 //! and streams of its own plugin wait for it as for another plugin's. A write without a stream
-//! that fails is not remembered: a refusal looks like a failure there, and its caller knows.
+//! that fails is not remembered: a refusal looks like a failure there, and its caller knows. Of work that
+//! fails as it is put on a stream a part may be there, so the memories are kept until what is on the
+//! stream by then is over.
 //!
 //! *Exports.* A consumer may write what it gets, unless that is read-only, so an export on a
 //! stream comes after all work on the memory. An export for the host comes after the last write
@@ -87,3 +90,4 @@ pub(crate) mod stage_on_stream;
 mod stage_tests;
 pub(crate) mod transfer;
 pub(crate) mod walk;
+mod work_stream;

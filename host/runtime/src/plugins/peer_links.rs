@@ -32,9 +32,11 @@ impl Pair {
 pub(crate) enum Link {
     /// Nothing yet, or a proof failed.
     Unknown {
-        /// Whether it may be enabled now: it is being proved, or could not be disabled again.
+        /// Whether it may be enabled now: it is being proved.
         is_enabled: bool,
     },
+    /// A proof failed, and it could not be disabled again: why.
+    Stuck(Arc<str>),
     /// There is none; the reason, where the plugin gave one.
     Absent(Option<Arc<str>>),
     /// It is enabled, and what was sent over it arrived.
@@ -62,7 +64,7 @@ impl Link {
     const fn is_settled(&self) -> bool {
         !matches!(
             self,
-            Self::Unknown { .. } | Self::Untrusted(_, WithoutLink::Unknown)
+            Self::Unknown { .. } | Self::Stuck(_) | Self::Untrusted(_, WithoutLink::Unknown)
         )
     }
 
@@ -70,6 +72,7 @@ impl Link {
     pub(crate) const fn allows_copies(&self) -> bool {
         match self {
             Self::Unknown { is_enabled } => !*is_enabled,
+            Self::Stuck(_) => false,
             Self::Absent(_) | Self::Proved => true,
             Self::Untrusted(_, without) => matches!(without, WithoutLink::Proved),
         }

@@ -175,7 +175,11 @@ fn tell(
         ),
         Link::Unknown { is_enabled: true } => write!(
             f,
-            "the peer link of `{from}` and `{to}` is enabled and not proved"
+            "the peer link of `{from}` and `{to}` is enabled and not proved yet"
+        ),
+        Link::Stuck(why) => write!(
+            f,
+            "the peer link of `{from}` and `{to}` is enabled and not proved: {why}"
         ),
         Link::Untrusted(what, without) => {
             write!(

@@ -100,7 +100,7 @@ fn prove_if_unknown(one: &Device, other: &Device, is_explained: bool) {
 
 /// Proves the link, and the plugin's own way where the link lies.
 fn prove_any((one, other): (&Device, &Device), proof: &mut Proof<'_>) -> Result<(), Error> {
-    if let Link::Unknown { .. } = proof.link {
+    if let Link::Unknown { .. } | Link::Stuck(_) = proof.link {
         if !is_claimed(one, proof.pair())? {
             proof.link = Link::Absent(None);
             return Ok(());
@@ -110,10 +110,11 @@ fn prove_any((one, other): (&Device, &Device), proof: &mut Proof<'_>) -> Result<
             Ok(None) => Link::Proved,
             Ok(Some(what)) => Link::Untrusted(what, WithoutLink::Unknown),
             Err(error) => {
-                if proof.link != Link::UNTRIED {
-                    disable(one, proof.pair())?;
-                }
-                proof.link = unproved(&error);
+                let is_disabled = proof.link == Link::UNTRIED || disable(one, proof.pair()).is_ok();
+                proof.link = match is_disabled {
+                    true => unproved(&error),
+                    false => Link::Stuck(format!("{error}: {}", error.why()).into()),
+                };
                 return Err(error);
             }
         };

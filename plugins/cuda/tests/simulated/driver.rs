@@ -1,5 +1,6 @@
 //! The driver beside the plugin: what other libraries in the process do, and what the simulator tells.
 
+use std::collections::BTreeMap;
 use std::ffi::{c_char, c_int};
 
 use libloading::Library;
@@ -113,6 +114,15 @@ impl Driver {
         assert_eq!(call!(self.cuStreamDestroy_v2(stream => u64) -> c_int), 0);
     }
 
+    /// Takes the thread's context off it.
+    pub(crate) fn pop(&self) {
+        let mut context = 0;
+        assert_eq!(
+            call!(self.cuCtxPopCurrent_v2(&raw mut context => *mut u64) -> c_int),
+            0
+        );
+    }
+
     pub(crate) fn destroy_context(&self, context: u64) {
         assert_eq!(call!(self.cuCtxDestroy_v2(context => u64) -> c_int), 0);
     }
@@ -143,21 +153,6 @@ impl Driver {
         call!(self.crossdock_sim_leaks() -> i64)
     }
 
-    /// The functions that were called since this was asked last, in the order of their names.
-    pub(crate) fn take_calls(&self) -> Vec<String> {
-        let mut text = vec![0_u8; 1 << 16];
-        let needed = call!(self.crossdock_sim_take_calls(
-            text.as_mut_ptr().cast() => *mut c_char, text.len() => usize
-        ) -> i64);
-        text.truncate(usize::try_from(needed).unwrap() - 1);
-        let lines = std::str::from_utf8(&text).unwrap().lines();
-        let name = |line: &str| {
-            let call: serde_json::Value = serde_json::from_str(line).unwrap();
-            call["function"].as_str().unwrap().to_owned()
-        };
-        lines.map(name).collect()
-    }
-
     /// Runs all that can run.
     pub(crate) fn progress(&self) {
         call!(self.crossdock_sim_progress(usize::MAX => usize) -> i64);
@@ -165,6 +160,76 @@ impl Driver {
 
     pub(crate) fn reports(&self) -> i64 {
         call!(self.crossdock_sim_reports() -> i64)
+    }
+
+    /// Copies bytes to memory of the current context's device, at once.
+    pub(crate) fn upload(&self, address: u64, bytes: &[u8]) {
+        let (from, count) = (bytes.as_ptr(), bytes.len());
+        let copied = call!(self.cuMemcpyHtoD_v2(
+            address => u64, from => *const u8, count => usize
+        ) -> c_int);
+        assert_eq!(copied, 0);
+    }
+
+    /// Lets calls fail, in the words of the simulator's setting; they are counted from now on.
+    pub(crate) fn arm(&self, faults: &str) {
+        let text = std::ffi::CString::new(faults).unwrap();
+        let armed = call!(self.crossdock_sim_arm(text.as_ptr() => *const c_char) -> i64);
+        assert_eq!(armed, 0, "{faults}");
+    }
+
+    /// Lets no call fail any more, but those of a lost device: how many did.
+    pub(crate) fn disarm(&self) -> i64 {
+        call!(self.crossdock_sim_disarm() -> i64)
+    }
+
+    /// Whether a device is lost.
+    pub(crate) fn is_lost(&self, device: u32) -> bool {
+        call!(self.crossdock_sim_lost(device => u32) -> c_int) != 0
+    }
+
+    /// Makes lost devices new.
+    pub(crate) fn give_back(&self) {
+        call!(self.crossdock_sim_give_back() -> ());
+    }
+
+    /// How often each function was called since this was asked last.
+    pub(crate) fn take_calls(&self) -> BTreeMap<String, u64> {
+        let lines = self.text(|driver, text, size| {
+            call!(driver.crossdock_sim_take_calls(text => *mut u8, size => usize) -> i64)
+        });
+        let calls = lines.lines().map(|line| {
+            let call: serde_json::Value = serde_json::from_str(line).unwrap();
+            let name = call["function"].as_str().unwrap().to_owned();
+            (name, call["calls"].as_u64().unwrap())
+        });
+        calls.collect()
+    }
+
+    /// The reports so far, which are then forgotten.
+    pub(crate) fn take_reports(&self) -> String {
+        self.text(|driver, text, size| {
+            call!(driver.crossdock_sim_take_reports(text => *mut u8, size => usize) -> i64)
+        })
+    }
+
+    /// What is left.
+    pub(crate) fn list_leaks(&self) -> String {
+        self.text(|driver, text, size| {
+            call!(driver.crossdock_sim_list_leaks(text => *mut u8, size => usize) -> i64)
+        })
+    }
+
+    /// A text that a function of the simulator writes where it fits.
+    fn text(&self, write: impl Fn(&Self, *mut u8, usize) -> i64) -> String {
+        let mut bytes = vec![0_u8; 1 << 16];
+        let needed = usize::try_from(write(self, bytes.as_mut_ptr(), bytes.len())).unwrap();
+        if needed > bytes.len() {
+            bytes.resize(2 * needed, 0);
+            write(self, bytes.as_mut_ptr(), bytes.len());
+        }
+        bytes.truncate(bytes.iter().position(|byte| *byte == 0).unwrap());
+        String::from_utf8(bytes).unwrap()
     }
 
     /// Host code reads these bytes, which a driver cannot see.

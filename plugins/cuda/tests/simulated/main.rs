@@ -7,8 +7,10 @@
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
+    clippy::panic,
     clippy::print_stdout,
-    reason = "a test fails by it, or says why it was skipped"
+    clippy::exit,
+    reason = "a test fails or ends by it, or says why it was skipped"
 )]
 
 mod addresses;
@@ -21,10 +23,13 @@ mod copies;
 mod defects;
 mod deleters;
 mod driver;
+mod exchanges;
+mod fault_cases;
 mod faults;
 mod forks;
 mod frees;
 mod hooks;
+mod losses;
 mod masks;
 mod matrix;
 mod memory;
@@ -64,7 +69,7 @@ fn run_over(test: &str, options: &[&str], words: &[(&str, &str)]) -> Option<(Opt
     let mut command = Command::new(root().join("scripts/with-sim"));
     command
         .args(options)
-        .arg("--")
+        .args(["--", "timeout", "-s", "KILL", "900"])
         .arg(std::env::current_exe().unwrap());
     let exact = ["--exact", test, "--include-ignored"];
     command
@@ -75,9 +80,15 @@ fn run_over(test: &str, options: &[&str], words: &[(&str, &str)]) -> Option<(Opt
         .env("CROSSDOCK_COSTS", "off")
         .envs(words.iter().copied());
     let output = command.output().unwrap();
-    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    let told = format!("{}\n", output.status);
+    let told = told + &String::from_utf8_lossy(&output.stdout);
     let told = told + &String::from_utf8_lossy(&output.stderr);
     Some((output.status.code(), told))
+}
+
+/// Whether there is time for all that can be tried.
+fn is_long() -> bool {
+    std::env::var_os("CROSSDOCK_LONG").is_some_and(|value| value == "1")
 }
 
 fn root() -> PathBuf {

@@ -93,6 +93,7 @@ impl Counted {
 pub(crate) struct Plan {
     faults: Vec<Counted>,
     random: Random,
+    struck: u64,
 }
 
 impl Plan {
@@ -101,6 +102,7 @@ impl Plan {
         Self {
             faults,
             random: Random::new(seed ^ 0x0FAD_7BAD),
+            struck: 0,
         }
     }
 
@@ -108,8 +110,10 @@ impl Plan {
         self.faults.push(Counted::new(&fault));
     }
 
-    pub(crate) fn clear(&mut self) {
+    /// Removes all faults; how often one struck since this was done last.
+    pub(crate) fn clear(&mut self) -> u64 {
         self.faults.clear();
+        std::mem::take(&mut self.struck)
     }
 
     /// Counts a call or an operation; the status, and whether the device is lost, where one strikes.
@@ -142,6 +146,7 @@ impl Plan {
                 struck.get_or_insert((fault.status, fault.loses_device));
             }
         }
+        self.struck += u64::from(struck.is_some());
         struck
     }
 }
@@ -167,6 +172,7 @@ mod tests {
         assert_eq!(run("copy_strided"), Some((7, false)));
         assert_eq!(run("copy"), None);
         assert_eq!(plan.strikes(Moment::Call, Site::new("copy"), Some(0)), None);
+        assert_eq!([plan.clear(), plan.clear()], [1, 0]);
     }
 
     #[test]

@@ -11,6 +11,7 @@
 //! | `copies`, `fills` | work on memory |
 //! | `streams`, `events` | the functions about them, host functions and memory waits |
 //! | `graphs` | captures of streams, and the graphs that result |
+//! | `given_back` | lost devices that tests give back |
 //!
 //! What it has in common with other vendors is in [`face`](crate::face). Where another vendor's function does the same,
 //! the function's body has a name here (`as NAME`).
@@ -26,6 +27,7 @@ pub(crate) mod devices;
 mod driver;
 pub(crate) mod events;
 pub(crate) mod fills;
+mod given_back;
 pub(crate) mod graphs;
 pub(crate) mod ipc;
 pub(crate) mod lies;
@@ -35,6 +37,8 @@ mod pointers;
 pub(crate) mod pools;
 pub(crate) mod streams;
 pub(crate) mod visible;
+
+pub(crate) use given_back::give_back;
 
 /// Whose functions these are.
 const FACE: Face = Face::Cuda;

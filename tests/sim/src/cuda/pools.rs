@@ -227,6 +227,12 @@ pub(crate) fn release(call: &Call, device: u32) -> Answer {
     Ok(())
 }
 
+/// Forgets the pools that a program made on a device.
+pub(crate) fn forget(device: u32) {
+    chosen().remove(&device);
+    pools().retain(|_, pool| pool.device != device || pool.is_default);
+}
+
 /// Memory of graphs is not simulated.
 fn not_captured(objects: &Objects, stream: u64) -> Answer {
     match objects.captures.status(stream) {

@@ -155,6 +155,8 @@ pub(crate) fn run(
         let mut site = Site::new(name);
         if needs_init {
             site = process.engine.begin(site.by(callers::here()))?;
+        } else if let Some(failure) = process.engine.refused(site) {
+            return Err(Code(failure.status));
         }
         if captures::is_any_open() && captures::is_unsafe(name) {
             objects().captures.refuse_unsafe()?;

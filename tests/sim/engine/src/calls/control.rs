@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::fault::Moment;
 use crate::state::State;
 use crate::wait::Goal;
 use crate::{Engine, Error, Failure, Fault, LinkUse, Policy, Report, ReportKind, Site};
@@ -93,6 +94,20 @@ impl Engine {
         };
         state.plan.clear();
         state.lost.clear();
+    }
+
+    /// Removes all faults, and lost devices stay lost; how often one struck since the last time.
+    pub fn disarm(&self) -> u64 {
+        self.shared.here().map_or(0, |mut state| state.plan.clear())
+    }
+
+    /// The failure of a call that is about no device, and that the engine hears of by this alone, where a fault
+    /// refuses it.
+    #[must_use]
+    pub fn refused(&self, site: Site) -> Option<Failure> {
+        let mut state = self.shared.here().ok()?;
+        let (status, _) = state.plan.strikes(Moment::Call, site, None)?;
+        Some(Failure { status, site })
     }
 
     /// The failure that a device is lost with, if it is.

@@ -1,0 +1,448 @@
+//! One call fails in an exchange, over the whole runtime: the error names the call, nothing is left, nobody hangs,
+//! and the next exchange works.
+//!
+//! A case is an exchange with what fails in it: a hook of the plugin (`hook copy@2=VENDOR`), or a function of the
+//! driver (`cuMemAlloc_v2@1=2`; `exec:` before it for the work that it put on a stream, `!` behind the number where
+//! the device is lost by it). All cases are known once each exchange was made without a fault and its calls were
+//! counted. Of these `CASES` are drawn by seeds; `CROSSDOCK_LONG=1` runs all. One alone:
+//!
+//! ```sh
+//! CROSSDOCK_FAULT_CASE='link cuMemcpyPeerAsync@2=719!' cargo test -p crossdock-plugin-cuda --test simulated fault_cases
+//! ```
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, Weak};
+use std::time::{Duration, Instant};
+
+use crossdock::{Device, Error, Layer, Plugin, counted_leaks, trace};
+use crossdock_sdk::abi::Status;
+
+use crate::driver::Driver;
+use crate::exchanges::{EXCHANGES, Exchange, Foreign, LIMIT, Rig, round, use_of};
+use crate::{POLICIES, is_long, run_over};
+
+/// The calls of one name that are made to fail: the first so many.
+const MOST_CALLS: u64 = 50;
+/// Cases of each test, of all that there are.
+const CASES: usize = 250;
+/// So many are made in one process: the simulator uses no address again.
+const BATCH: usize = 1000;
+/// More are not looked for.
+const MOST_FAILURES: usize = 40;
+/// A case that takes longer hangs.
+const CASE_LIMIT: Duration = Duration::from_secs(60);
+
+const ONE: &str = "CROSSDOCK_FAULT_CASE";
+const FROM: &str = "CROSSDOCK_FAULT_FROM";
+
+/// What the driver's functions answer. By the fourth and the fifth the device is lost.
+const CODES: [&str; 6] = ["1", "2", "801", "700!", "719!", "999"];
+/// What the hooks answer.
+const STATUSES: [&str; 4] = ["VENDOR", "OOM_DEVICE", "UNSUPPORTED", "DEVICE_LOST"];
+
+/// An exchange, and the call in it that fails.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Case {
+    exchange: &'static str,
+    is_hook: bool,
+    call: String,
+    nth: u64,
+    answer: String,
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hook = if self.is_hook { "hook " } else { "" };
+        let Self {
+            exchange,
+            call,
+            nth,
+            answer,
+            ..
+        } = self;
+        write!(f, "{exchange} {hook}{call}@{nth}={answer}")
+    }
+}
+
+impl Case {
+    fn parse(text: &str) -> Self {
+        let (exchange, fault) = text.split_once(' ').unwrap();
+        let is_hook = fault.starts_with("hook ");
+        let fault = fault.strip_prefix("hook ").unwrap_or(fault);
+        let (call, answer) = fault.split_once('=').unwrap();
+        let (call, nth) = call.split_once('@').unwrap();
+        let known = EXCHANGES.iter().find(|(name, _)| *name == exchange);
+        Self {
+            exchange: known.unwrap().0,
+            is_hook,
+            call: call.to_owned(),
+            nth: nth.parse().unwrap(),
+            answer: answer.to_owned(),
+        }
+    }
+
+    fn exchange(&self) -> Exchange {
+        let of_name = |(name, _): &&(&str, Exchange)| *name == self.exchange;
+        EXCHANGES.iter().find(of_name).unwrap().1
+    }
+
+    /// The driver's function, without where it fails.
+    fn function(&self) -> &str {
+        self.call.strip_prefix("exec:").unwrap_or(&self.call)
+    }
+
+    /// The layers of the plugin: the one that lets the hook fail, where it is one.
+    fn layers(&self) -> Vec<Layer> {
+        if !self.is_hook {
+            return Vec::new();
+        }
+        let plan = format!("cuda.{}:{}={}", self.call, self.nth, self.answer);
+        vec![Layer::Fault(plan.parse().unwrap())]
+    }
+
+    /// Whether an error says which call failed, and how.
+    fn is_named_by(&self, error: &Error) -> bool {
+        let told = format!("{error}: {}", error.why());
+        if self.is_hook {
+            return told.contains("made to fail") || told.contains("made a failure");
+        }
+        let number = self.answer.trim_end_matches('!');
+        // Of work that failed tells who looks.
+        let is_late = self.call.starts_with("exec:") || self.answer.ends_with('!');
+        let call = format!("`{}` returned {number} (", self.function());
+        told.contains(&call) || is_late && told.contains(&format!("` returned {number} ("))
+    }
+}
+
+/// How often each hook and each function of the driver is called in an exchange.
+fn count(driver: &Driver, exchange: Exchange) -> [BTreeMap<String, u64>; 2] {
+    let foreign = Foreign::new(driver);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("trace.json");
+    driver.take_calls();
+    trace::start(&file).unwrap();
+    let rig = Rig::open(&[], &foreign).unwrap();
+    exchange(&rig).unwrap();
+    rig.runtime.wait_for_releases(LIMIT).unwrap();
+    let plugin = Arc::downgrade(rig.cuda[0].plugin());
+    drop(rig);
+    assert!(
+        is_closed_soon(driver, &plugin, 0),
+        "the plugin is not closed"
+    );
+    trace::stop().unwrap();
+    let functions = driver.take_calls();
+    foreign.end(driver, false);
+    let text = std::fs::read(file).unwrap();
+    let events: Vec<serde_json::Value> = serde_json::from_slice(&text).unwrap();
+    let mut hooks = BTreeMap::new();
+    for event in events {
+        if event["cat"] == "hook" && event["args"]["plugin"] == "cuda" {
+            let name = event["name"].as_str().unwrap();
+            // No layer is around these.
+            if !["probe", "open"].contains(&name) {
+                *hooks.entry(name.to_owned()).or_default() += 1;
+            }
+        }
+    }
+    [hooks, functions]
+}
+
+/// Whether the plugin is closed, which the last thread does that has work of it. What was leaked may keep it open.
+fn is_closed_soon(driver: &Driver, plugin: &Weak<Plugin>, leaked: u64) -> bool {
+    let limit = match leaked {
+        0 => CASE_LIMIT / 2,
+        _ => Duration::from_millis(200),
+    };
+    let begun = Instant::now();
+    while plugin.strong_count() > 0 || has_threads() {
+        if begun.elapsed() > limit {
+            return false;
+        }
+        // A call keeps the simulator from running by itself what nobody waits for.
+        driver.progress();
+        std::thread::yield_now();
+    }
+    true
+}
+
+/// Whether there is a thread that the runtime made: one may be the last to let go of the plugin.
+fn has_threads() -> bool {
+    let threads = std::fs::read_dir("/proc/self/task").unwrap();
+    let mut names = threads.filter_map(|thread| {
+        // One that ends meanwhile has no name any more.
+        std::fs::read_to_string(thread.ok()?.path().join("comm")).ok()
+    });
+    names.any(|name| name.starts_with("crossdock-"))
+}
+
+/// Whether a function puts work on a stream, which can fail later.
+fn puts_work(function: &str) -> bool {
+    ["cuMemcpy", "cuMemset"]
+        .iter()
+        .any(|head| function.starts_with(head))
+        && function.contains("Async")
+}
+
+/// All cases with hooks, or all with functions of the driver.
+fn all(driver: &Driver, of_hooks: bool) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for (exchange, make) in EXCHANGES {
+        let [hooks, functions] = count(driver, make);
+        let calls = if of_hooks { hooks } else { functions };
+        for (call, count) in calls {
+            let late = (!of_hooks && puts_work(&call)).then(|| format!("exec:{call}"));
+            let answers: &[&str] = if of_hooks { &STATUSES } else { &CODES };
+            let moments = [Some(call), late].into_iter().flatten();
+            for (call, nth) in moments
+                .flat_map(|call| (1..=count.min(MOST_CALLS)).map(move |nth| (call.clone(), nth)))
+            {
+                cases.extend(answers.iter().map(|answer| Case {
+                    exchange,
+                    is_hook: of_hooks,
+                    call: call.clone(),
+                    nth,
+                    answer: (*answer).to_owned(),
+                }));
+            }
+        }
+    }
+    cases
+}
+
+/// A number of a seed: the finaliser of `SplitMix64`.
+fn scatter(seed: usize) -> usize {
+    let mut word = (seed as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    usize::try_from(word >> 33).unwrap()
+}
+
+/// The case that runs, for whoever tells of a failure.
+static NOW: Mutex<Option<(usize, String, Instant)>> = Mutex::new(None);
+
+/// Tells of the case that runs where the process panics, or ends it where that hangs.
+fn watch() {
+    let tell = |what: &str| {
+        let now = NOW.lock().unwrap().clone();
+        if let Some((number, case, _)) = now {
+            println!("\ncase {number} of this run {what}; alone: {ONE}='{case}'");
+        }
+    };
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        tell("failed");
+        before(panic);
+    }));
+    std::thread::spawn(move || {
+        loop {
+            std::thread::park_timeout(Duration::from_millis(500));
+            let now = NOW.lock().unwrap().clone();
+            if now.is_some_and(|(_, _, begun)| begun.elapsed() > CASE_LIMIT) {
+                tell("did not end");
+                std::process::exit(9);
+            }
+        }
+    });
+}
+
+/// How a case went.
+#[derive(Debug, PartialEq, Eq)]
+enum Ended {
+    /// Nothing failed: the call was not made.
+    Unmade,
+    /// The call failed, and the exchange worked all the same.
+    Mended,
+    /// The exchange failed.
+    Failed,
+    /// So many things are leaked and counted, because nobody could tell that their work is over. They keep the
+    /// plugin open.
+    Leaked(u64),
+}
+
+/// Each has a thread of its own: a context that the driver did not take off stays on it.
+fn run(driver: &Driver, case: &Case) -> Ended {
+    std::thread::scope(|scope| {
+        let ended = scope.spawn(|| run_here(driver, case)).join();
+        ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+fn run_here(driver: &Driver, case: &Case) -> Ended {
+    let foreign = Foreign::new(driver);
+    if !case.is_hook {
+        driver.arm(&format!("{}@{}={}", case.call, case.nth, case.answer));
+    }
+    let leaks = counted_leaks();
+    let opened = Rig::open(&case.layers(), &foreign);
+    let done = opened
+        .as_ref()
+        .map_or_else(|error| Err(error.clone()), |rig| case.exchange()(rig));
+    if let Ok(rig) = &opened {
+        rig.runtime.wait_for_releases(LIMIT).unwrap();
+    }
+    let struck = driver.disarm();
+    if let Err(error) = &done {
+        let told = format!("{error}: {}", error.why());
+        assert!(case.is_named_by(error), "{told}");
+    }
+    // Where it could not be opened, the next try can.
+    let rig = opened.or_else(|_| Rig::open(&[], &foreign)).unwrap();
+    goes_on(driver, &rig, case);
+    let plugin = Arc::downgrade(rig.cuda[0].plugin());
+    drop(rig);
+    let leaked = counted_leaks() - leaks;
+    if !is_closed_soon(driver, &plugin, leaked) {
+        assert!(leaked > 0, "the plugin is not closed");
+        assert_eq!(driver.take_reports(), "", "reports");
+        return Ended::Leaked(leaked);
+    }
+    let is_lost = driver.is_lost(0);
+    driver.give_back();
+    foreign.end(driver, is_lost);
+    assert_eq!(driver.take_reports(), "", "reports");
+    assert_eq!(driver.list_leaks(), "", "leaks");
+    match done {
+        Err(_) => Ended::Failed,
+        Ok(()) if struck == 0 && !case.is_hook => Ended::Unmade,
+        Ok(()) => Ended::Mended,
+    }
+}
+
+/// The next exchange works, where devices are lost among the others.
+fn goes_on(driver: &Driver, rig: &Rig<'_>, case: &Case) {
+    let is_lost = |device: &Device| {
+        driver.is_lost(device.index())
+            || case.answer == "DEVICE_LOST"
+                && use_of(device).err().and_then(|error| error.status())
+                    == Some(Status::DEVICE_LOST)
+    };
+    let (lost, well): (Vec<_>, Vec<_>) = rig.cuda.iter().partition(|device| is_lost(device));
+    for device in lost {
+        for again in [false, true] {
+            let error = use_of(device).unwrap_err();
+            let told = format!("{error}: {}", error.why());
+            assert_eq!(error.status(), Some(Status::DEVICE_LOST), "{told}");
+            assert!(
+                !again || told.contains(&format!("`{device}` was lost; ")),
+                "{told}"
+            );
+            assert!(case.is_named_by(&error), "{told}");
+        }
+    }
+    round(rig, &well).unwrap_or_else(|error| panic!("the next exchange: {error}: {}", error.why()));
+}
+
+/// Runs the cases of this process over the simulator.
+fn run_all(of_hooks: bool) {
+    watch();
+    let driver = Driver::open();
+    let set = |number, now: &Case| {
+        // Whoever finds that the process was ended by a signal has this line.
+        println!("case {number} is {ONE}='{now}'");
+        *NOW.lock().unwrap() = Some((number, now.to_string(), Instant::now()));
+    };
+    if let Ok(one) = std::env::var(ONE) {
+        let case = Case::parse(&one);
+        if case.is_hook == of_hooks {
+            set(0, &case);
+            println!("{case}: {:?}", run(&driver, &case));
+        }
+        return;
+    }
+    let cases = all(&driver, of_hooks);
+    let numbers: Vec<usize> = match is_long() {
+        true => (0..cases.len()).collect(),
+        false => (0..CASES).map(|seed| scatter(seed) % cases.len()).collect(),
+    };
+    let begun = Instant::now();
+    let mut ended = BTreeMap::<String, [usize; 3]>::new();
+    let from = std::env::var(FROM).map_or(0, |from| from.parse().unwrap());
+    let mine = numbers.iter().enumerate().skip(from).take(BATCH);
+    for (at, number) in mine {
+        let case = &cases[*number];
+        set(at, case);
+        let how = run(&driver, case);
+        let key = format!("{}={}", case.call, case.answer);
+        let counts = ended.entry(key).or_default();
+        counts[match how {
+            Ended::Failed => 0,
+            Ended::Mended => 1,
+            Ended::Unmade => 2,
+            Ended::Leaked(count) => {
+                println!("\ncase {at} of this run leaked {count}: {ONE}='{case}'");
+                // Another process goes on.
+                std::process::exit(0);
+            }
+        }] += 1;
+    }
+    *NOW.lock().unwrap() = None;
+    if from + BATCH < numbers.len() {
+        println!(
+            "case {} of this run is the last of its process",
+            from + BATCH - 1
+        );
+    }
+    for (what, [failed, mended, unmade]) in ended {
+        println!("ended: {what}: {failed} failed, {mended} mended, {unmade} unmade");
+    }
+    println!(
+        "{} of {} cases in {:?}",
+        numbers.len(),
+        cases.len(),
+        begun.elapsed()
+    );
+}
+
+/// Runs cases in a process over the simulator, and tells what came of them.
+fn over(test: &str, of_hooks: bool) {
+    if std::env::var_os(crate::OVER).is_some() {
+        run_all(of_hooks);
+        return;
+    }
+    let policies: &[&[&str]] = if is_long() { &POLICIES } else { &POLICIES[..1] };
+    for policy in policies {
+        let (mut from, mut failures) = (0, Vec::new());
+        loop {
+            let at = from.to_string();
+            let Some((code, told)) = run_over(test, policy, &[(FROM, &at)]) else {
+                return;
+            };
+            let told_of = |line: &&str| line.contains(" of this run ");
+            let mut cases = told.lines().filter(|line| line.starts_with("case "));
+            let told_of = told.lines().find(told_of);
+            if code == Some(0) && told_of.is_none() {
+                println!("{told}");
+                break;
+            }
+            let last = told_of.or_else(|| cases.next_back());
+            let last = last.and_then(|line| line.split_once("case ")?.1.split_once(' '));
+            let (number, what) = last.unwrap_or_else(|| panic!("{policy:?}: {told}"));
+            println!("{policy:?}, from case {from} to {number}: {what}");
+            if code != Some(0) {
+                println!("{told}");
+                failures.push(format!("{number} {what}"));
+            }
+            // Those behind it are tried too.
+            from = number.parse::<usize>().unwrap() + 1;
+            if failures.len() == MOST_FAILURES || std::env::var_os(ONE).is_some() {
+                break;
+            }
+        }
+        assert!(failures.is_empty(), "{policy:?}: {failures:#?}");
+    }
+}
+
+#[test]
+fn a_hook_that_fails_is_named_and_the_next_exchange_works() {
+    let test = "fault_cases::a_hook_that_fails_is_named_and_the_next_exchange_works";
+    over(test, true);
+}
+
+#[test]
+fn a_function_of_the_driver_that_fails_is_named_and_the_next_exchange_works() {
+    let test =
+        "fault_cases::a_function_of_the_driver_that_fails_is_named_and_the_next_exchange_works";
+    over(test, false);
+}
