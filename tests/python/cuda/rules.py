@@ -36,7 +36,7 @@ def described(data: int, **more: Any) -> dict[str, Any]:
 address = there.data_ptr()
 two = described(address)
 two["version"] = 2
-for each in (two, described(address, stream=None), described(address, stream=1), described(address, stream=int(stream.handle))):
+for each in (two, described(address, stream=None), *(described(address, stream=number) for number in (1, 2, int(stream.handle)))):
     assert xd.from_cuda_array_interface(each).tolist() == list(range(64))
 with pytest.raises(ValueError):
     xd.from_cuda_array_interface(described(address, stream=0))

@@ -107,24 +107,18 @@ pub(crate) unsafe extern "C" fn crossdock_sim_take_links(text: *mut c_char, size
     with(take).unwrap_or(-1)
 }
 
-/// Lets one call do nothing and say that it worked, as if the program did not make it: the `nth` of `function` from
-/// now on, counted from 1, in the place of the one that was named before; 0: none. A test that drops each wait of a program
-/// sees which of them it needs.
+/// Lets one call do nothing and say that it worked, as if the program did not make it: the `nth` of `function` that
+/// this thread makes from now on, counted from 1; 0: none. A test that leaves out each wait of a program sees which of
+/// them it needs. Answers 1 where the call that was named before is still to come, which it is no longer then; 0
+/// where there is none; -1 where there is no simulator.
 ///
 /// # Safety
 /// `function` is a text that ends with NUL.
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn crossdock_sim_drop_call(
-    function: *const c_char,
-    nth: u64,
-) -> c_int {
+pub(crate) unsafe extern "C" fn crossdock_sim_drop_call(function: *const c_char, nth: u64) -> i64 {
     // SAFETY: the caller vouches for the text.
     let function = unsafe { CStr::from_ptr(function) }.to_string_lossy();
-    let dropped = with(|process| {
-        process.drop_call(&function, nth);
-        0
-    });
-    c_int::from(dropped.is_none())
+    with(|process| usize::from(process.drop_call(&function, nth))).unwrap_or(-1)
 }
 
 /// Writes values line by line where they fit: how many bytes they need with the final NUL, and whether they do.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError};
+use std::thread::ThreadId;
 
 use crossdock_sim_engine::{Engine, Report, Site};
 
@@ -37,8 +38,9 @@ pub(crate) struct Process {
 #[derive(Debug)]
 struct Drop {
     function: String,
-    /// How many calls of it come before.
+    /// How many calls of it by this thread come before.
     before: u64,
+    thread: ThreadId,
 }
 
 /// Whether the process exits: a driver does nothing more then.
@@ -129,19 +131,25 @@ impl Process {
         *self.calls().entry(name).or_default() += 1;
     }
 
-    /// The call of a function that is the `nth` from now on, counted from 1, will do nothing.
-    pub(crate) fn drop_call(&self, function: &str, nth: u64) {
+    /// The call of a function by this thread that is the `nth` from now on, counted from 1, will do nothing.
+    /// Whether one is still to come that was named before.
+    pub(crate) fn drop_call(&self, function: &str, nth: u64) -> bool {
         let drop = nth.checked_sub(1).map(|before| Drop {
             function: function.to_owned(),
             before,
+            thread: std::thread::current().id(),
         });
-        *self.drop.lock().unwrap_or_else(PoisonError::into_inner) = drop;
+        let mut wanted = self.drop.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut *wanted, drop).is_some()
     }
 
     /// Whether this call of a function does nothing.
     pub(crate) fn drops(&self, name: &str) -> bool {
         let mut drop = self.drop.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(wanted) = drop.as_mut().filter(|wanted| wanted.function == name) else {
+        let is_it = |wanted: &&mut Drop| {
+            wanted.function == name && wanted.thread == std::thread::current().id()
+        };
+        let Some(wanted) = drop.as_mut().filter(is_it) else {
             return false;
         };
         match wanted.before.checked_sub(1) {

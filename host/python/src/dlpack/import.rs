@@ -261,8 +261,9 @@ fn ready_on_current(
     if answer != 0 {
         return Err(failure_of_table(py, "named no stream"));
     }
+    // NULL is the vendor's default stream, whatever stream work here is on.
     let stream = if native.is_null() {
-        stream_numbers::current(py, device)?
+        stream_numbers::default_of(py, device)?
     } else {
         // SAFETY: the producer names the stream that it works on.
         Some(unsafe { stream_numbers::wrapped(py, device, native.addr() as u64) }?)

@@ -30,6 +30,7 @@ const CUDA_MANAGED: i32 = 13;
 
 /// `cudaStreamPerThread`.
 const CUDA_PER_THREAD: i64 = 2;
+const PER_THREAD: u64 = CUDA_PER_THREAD.unsigned_abs();
 /// `hipStreamLegacy`, which older versions of HIP lack; 0 names the same stream in all.
 const HIP_LEGACY: u64 = 1;
 /// `hipStreamPerThread`.
@@ -119,7 +120,7 @@ pub(crate) fn wanted(
 fn per_thread(py: Python<'_>, device: DLDevice) -> PyResult<Wanted> {
     let device: Handle<XdDevice> = device_of(py, home(device))?;
     // SAFETY: the number names a stream that each thread has, whose end comes with the thread's.
-    match unsafe { wrap(&device, CUDA_PER_THREAD.unsigned_abs()) } {
+    match unsafe { wrap(&device, PER_THREAD) } {
         Ok(stream) => Ok(Wanted::On(stream)),
         Err(failed) if failed.status() == Status::UNSUPPORTED => Ok(Wanted::Ready),
         Err(failed) => Err(failed.into()),
@@ -312,8 +313,11 @@ pub(crate) fn stream_entry(py: Python<'_>, device: DLDevice) -> PyResult<StreamE
     })
 }
 
-/// The stream that the entry `stream` of a CUDA array interface names; `None` for the default stream of a
-/// device that has none.
+/// The stream behind which the work is that the entry `stream` of a CUDA array interface names; `None` for the
+/// default stream of a device that has none.
+///
+/// A driver that reaches the default stream of a thread from that thread alone gives no stream of it: the
+/// legacy default stream comes behind it, as behind every stream that is not made to ignore it.
 ///
 /// # Errors
 /// The device is unknown, or its plugin refused the stream.
@@ -328,6 +332,10 @@ pub(crate) unsafe fn of_stream_entry(
     match (Rules::of(device), number) {
         // Which integer HIP has for it depends on its version.
         (Rules::Rocm, HIP_LEGACY) => default_of(py, device),
+        (Rules::Cuda, PER_THREAD) => match per_thread(py, device)? {
+            Wanted::On(stream) => Ok(Some(stream)),
+            _ => default_of(py, device),
+        },
         // SAFETY: the caller's promise, passed on.
         _ => unsafe { wrapped(py, device, number) }.map(Some),
     }
