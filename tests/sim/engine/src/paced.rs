@@ -104,8 +104,11 @@ impl Shared {
 
 /// Lets the system wake the calling thread when it asked for that, and not up to 50 µs later with others.
 fn wake_precisely() {
+    #[cfg(target_os = "linux")]
     // SAFETY: it changes the calling thread's timers alone. Where it fails, they are late.
-    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_usize) };
+    unsafe {
+        libc::prctl(libc::PR_SET_TIMERSLACK, 1_usize)
+    };
 }
 
 impl Body {
