@@ -31,7 +31,7 @@ pub(crate) struct Device<V: Vendor> {
     idle_events: Mutex<Vec<u64>>,
     /// Memory that the driver did not take back, for another try when the device is closed.
     unfreed: Mutex<Vec<u64>>,
-    /// Ends of streams that are gone, up to which their work uses blocks of this device.
+    /// Events at the ends of streams that were destroyed while their work used blocks of this device.
     ends: Mutex<Vec<u64>>,
     pub(crate) calls: Arc<Calls>,
     pub(crate) blocks: Arc<Blocks>,
@@ -157,8 +157,8 @@ impl<V: Vendor> Device<V> {
         Entered::new(self, context)
     }
 
-    /// The failure that a result of the driver stands for, and whether it means that the device is lost: then it stays
-    /// lost.
+    /// The failure that a result of the driver stands for. Where the driver answers so to a question about the stream
+    /// of allocations too, the device is lost, and stays lost.
     pub(crate) fn fault(&self, code: Code) -> Fault {
         let is_dead = || {
             let stream = self.known_home().map(|home| home.stream);
@@ -167,7 +167,7 @@ impl<V: Vendor> Device<V> {
         self.fault_where(code, is_dead)
     }
 
-    /// The same of a call in a context of the device that was entered, which can be asked before there is a stream.
+    /// The same for a call inside of a context, also before the device has a home: then free memory is asked for.
     pub(crate) fn fault_inside(&self, code: Code) -> Fault {
         match self.known_home() {
             Some(_) => self.fault(code),
@@ -177,7 +177,8 @@ impl<V: Vendor> Device<V> {
         }
     }
 
-    /// `is_dead` asks whether what no work of ours can spoil answers with such a failure too.
+    /// `is_dead` asks for something that no failed work of ours can have made fail: another fatal answer means that
+    /// the device is lost.
     fn fault_where(&self, code: Code, is_dead: impl FnOnce() -> bool) -> Fault {
         let fault = self.driver.fault(code);
         if V::sort_of(code) != Sort::Fatal || !is_dead() {

@@ -1,7 +1,18 @@
 //! What Crossdock's plugins for GPUs have in common, whoever makes the device: all but its driver.
 //!
 //! A vendor's plugin is a crate of its own, which opens the driver and implements [`Vendor`]. [`Gpu`] over it is the
-//! plugin. Nothing here has a vendor's name, number or function.
+//! plugin. Nothing here has a vendor's name, number or function (`tests/words.rs`).
+//!
+//! To add a vendor, write these files, as the crates that are there have them:
+//!
+//! 1. `functions`: the driver's functions, in the macro [`functions!`], and `load`, which opens the library.
+//! 2. `codes`: its numbers, and which [`Sort`](vendor::Sort) of failure each result is. `structs`: what it reads and
+//!    writes, as structs of integers.
+//! 3. `driver`: the trait [`Vendor`]. `lib`: `type Plugin = Gpu<..>`, and `export_plugin!`.
+//! 4. `tests/file.rs` (the file needs no symbol of the vendor), `tests/probing.rs` (drivers that cannot be used) and
+//!    the conformance suite, over the simulator or on a device.
+//!
+//! `CONTRIBUTING.md` says where else a new plugin is named.
 //!
 //! | file | what it holds |
 //! | --- | --- |
@@ -17,6 +28,25 @@
 //! | `work`, `copy`, `bounce`, `fill`, `strided`, `rect` | work that moves bytes, and in which context |
 //! | `plugin`, `ordering`, `transfer` | the hooks |
 //! | `fault` | failures |
+//!
+//! # Words
+//!
+//! | word | what it means here |
+//! | --- | --- |
+//! | driver | the vendor's library that is called, also where the vendor calls it a runtime |
+//! | ordinal, index | a device's number in the driver, and in this plugin: the same number |
+//! | context | what the driver keeps streams, events and memory in; where it has none, a number that stands for a device |
+//! | home (`device`) | a device's own context, with its stream for allocations and its pool; made at the first need |
+//! | entered, inside (`current`) | the context is current on this thread until the value is dropped |
+//! | ours, others' | made by this plugin; made by another library in the process, and only used here |
+//! | block (`blocks`) | memory from the driver that is kept for the next allocation instead of being freed |
+//! | locked, pageable | host memory that the driver holds in place (pinned or registered), and host memory that it does not know |
+//! | place (`place`) | one side of a copy, with whose memory it is; a *site* (`work`) is the context that the copy is made in |
+//! | bounce, lane (`bounce`) | a pageable copy that goes through pinned memory; a stream and its pinned block for that |
+//! | promise (`promise`) | what the host will complete (a host event), with its outcome |
+//! | word (`word`) | 32 bits of pinned memory that a stream waits for. Elsewhere a word is a handle or an address, as an integer |
+//! | point (`event`, `native`) | a place in the order of a stream: an event that was recorded |
+//! | lost | the device answers nothing but failures; every hook refuses it while the plugin is open |
 //!
 //! # Decisions
 //!

@@ -278,8 +278,9 @@ impl<V: Vendor> Allocation<V> {
     }
 }
 
-/// Whether the device has carried out all allocations and frees so far. Waits for a moment only: work that is held
-/// may keep the device from getting there. A moment in which this thread hardly ran is none, so it asks often enough.
+/// Whether the device has carried out all allocations and frees so far. Waits for a short time only: work that the
+/// host holds up may share a hardware queue, and keep the device from getting there. On a busy machine the time may
+/// pass while this thread does not run, so it asks a number of times first.
 pub(crate) fn settle<V: Vendor>(inside: &Entered<'_, V>, home: Home, moment_ns: u64) -> bool {
     let ask = || Progress::ask(inside, |vendor| vendor.query_stream(home.stream));
     let mut answer = ask();

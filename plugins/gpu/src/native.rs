@@ -1,4 +1,4 @@
-//! Events of the driver: points in its streams, which are kept for the next record.
+//! Events of the driver: points in its streams. Those of a device's own context are kept and recorded again.
 
 use std::sync::Arc;
 

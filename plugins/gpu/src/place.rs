@@ -27,7 +27,7 @@ pub(crate) struct Place<V: Vendor> {
     allocation: Option<Arc<Allocation<V>>>,
 }
 
-/// The bytes that are used of an end: before and behind its address.
+/// How many bytes of an end are used: before its address (where strides go backwards) and from it on.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reach {
     pub(crate) before: u64,

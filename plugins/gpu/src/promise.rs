@@ -70,6 +70,7 @@ impl Promises {
 
     /// Adds `others`. Promises that were completed without a failure are dropped: they cannot fail any more.
     pub(crate) fn join(&mut self, others: &Self) {
+        // Kept as promises are kept: completed, and without a failure.
         let is_kept = |promise: &Promise| promise.now() == Some(Ok(()));
         self.0.retain(|promise| !is_kept(promise));
         for promise in &others.0 {

@@ -69,7 +69,7 @@ impl<V: Vendor> Register for Gpu<V> {
         }
         let made = Allocation::new(device, address, size, Source::Registered);
         locked(&made.holders).push(device.index);
-        // Entered before it is locked: the table refuses ranges that overlap.
+        // Into the table before it is locked: the table refuses ranges that overlap.
         self.pointers.insert(operation, made)?;
         let inside = device.enter(operation);
         let done = inside.and_then(|inside| {

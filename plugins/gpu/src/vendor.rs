@@ -1,6 +1,8 @@
 //! What a vendor's crate gives: the driver's calls, its numbers and its names.
 //!
-//! A call answers with the driver's own number, which only the vendor can read. Handles are words: 0 is none.
+//! A call that fails answers with the driver's own number. Only the vendor's crate knows what it means: [`Vendor::sort_of`]
+//! says it. Contexts, pools, streams, events and addresses are integers of 64 bits (words), and 0 is none of them, but
+//! for a default stream.
 #![expect(unsafe_code, reason = "calls that touch raw memory are unsafe")]
 
 use std::ffi::c_void;
@@ -15,10 +17,13 @@ pub use crate::library::Library;
 /// What a call of the driver gives.
 pub type Answer<T = ()> = Result<T, Code>;
 
-/// A function that a stream calls with its word.
+/// A function that a stream calls, with the pointer that was given with it.
 pub type HostFunction = unsafe extern "C" fn(*mut c_void);
 
-/// A vendor's driver, opened. Every call but those of `Driver` needs a context that was entered.
+/// A vendor's driver, opened.
+///
+/// A context has to be entered before a call. These need none: all under "Driver", `retain`, `release`, `enter`,
+/// `can_reach`, and `query_stream`, by which a lost device is told.
 pub trait Vendor: Sized + std::fmt::Debug + Send + Sync + 'static {
     /// The plugin's self-description.
     const DESCRIPTION: &'static str;
@@ -54,9 +59,10 @@ pub trait Vendor: Sized + std::fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// It is not of a version that the plugin can use: which it has, and which are needed.
     fn version(&self) -> Result<String, Unusable>;
-    /// What a result stands for.
+    /// What a result stands for. What happens next depends on it: [`Sort::NotReady`] is no failure, behind
+    /// [`Sort::Fatal`] the device is asked whether it is lost, and [`Sort::Unsupported`] lets the host try another way.
     fn sort_of(code: Code) -> Sort;
-    /// The driver's name of a result, and its sentence; empty where it has none.
+    /// The driver's name of a result, and its description of it; empty where it has none.
     fn words_of(&self, code: Code) -> (String, String);
     /// Counts devices.
     ///
@@ -98,9 +104,10 @@ pub trait Vendor: Sized + std::fmt::Debug + Send + Sync + 'static {
     fn enter(&self, ordinal: i32, context: u64) -> Answer<u64>;
     /// Undoes [`Vendor::enter`].
     fn leave(&self, before: u64);
-    /// Lets this thread do what captures of others forbid. Returns the mode before, for [`Vendor::mind_captures`].
+    /// Lets this thread make calls that a stream capture elsewhere would forbid or be ended by. Returns the mode
+    /// before, for [`Vendor::mind_captures`].
     fn relax_captures(&self) -> i32;
-    /// Undoes [`Vendor::relax_captures`].
+    /// Undoes [`Vendor::relax_captures`]: sets the mode back.
     fn mind_captures(&self, before: i32);
     /// Bytes of memory that are free, and all of them.
     ///
@@ -120,7 +127,7 @@ pub trait Vendor: Sized + std::fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// The driver's.
     fn allocate_pinned(&self, bytes: u64) -> Answer<u64>;
-    /// Allocates memory that migrates.
+    /// Allocates managed memory, which migrates between the host and devices.
     ///
     /// # Errors
     /// The driver's.
@@ -167,12 +174,12 @@ pub trait Vendor: Sized + std::fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// The driver's.
     fn trim_pool(&self, pool: u64, reserved: u64) -> Answer;
-    /// Counts a pool.
+    /// How many bytes a pool has reserved.
     ///
     /// # Errors
     /// The driver's.
     fn pool_bytes(&self, pool: u64) -> Answer<PoolBytes>;
-    /// Begins its peak anew.
+    /// Sets a pool's peak back to what it has reserved now.
     ///
     /// # Errors
     /// The driver's.
@@ -198,12 +205,13 @@ pub trait Vendor: Sized + std::fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// The driver's.
     fn can_reach(&self, ordinal: i32, peer: i32) -> Answer<bool>;
-    /// Lets the context that was entered reach memory of another one; false where it did already.
+    /// Lets the context that was entered reach memory of another one. False where it did already: then somebody else
+    /// enabled the link, and this plugin does not disable it.
     ///
     /// # Errors
     /// The driver's.
     fn enable_peer(&self, context: u64) -> Answer<bool>;
-    /// Ends that, where it is so.
+    /// Ends what [`Vendor::enable_peer`] began; no failure where it is not enabled.
     ///
     /// # Errors
     /// The driver's.
@@ -241,8 +249,8 @@ pub trait Vendor: Sized + std::fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// The driver's.
     fn wait_event(&self, stream: u64, event: u64) -> Answer;
-    /// Lets a stream wait until a word of 32 bits is at least `value`. Neither is above 2 to the 30, so that it does not
-    /// matter whether the driver compares with a sign.
+    /// Lets a stream wait until the 32 bits at an address are at least `value`. Neither is above 2 to the 30, so that
+    /// it does not matter whether the driver compares with a sign.
     ///
     /// # Errors
     /// The driver's.
@@ -250,7 +258,7 @@ pub trait Vendor: Sized + std::fmt::Debug + Send + Sync + 'static {
     /// # Safety
     /// - The word is pinned memory that lives until the wait is over.
     unsafe fn wait_word(&self, stream: u64, word: u64, value: u32) -> Answer;
-    /// Lets a stream call a function.
+    /// Lets a stream call a function of the host.
     ///
     /// # Errors
     /// The driver's.
@@ -258,7 +266,7 @@ pub trait Vendor: Sized + std::fmt::Debug + Send + Sync + 'static {
     /// # Safety
     /// - The function may be called once with the word, on any thread.
     unsafe fn call(&self, stream: u64, function: HostFunction, word: *mut c_void) -> Answer;
-    /// The context of a stream, and its device's number. The word may be any above 4096.
+    /// The context of a stream of others, and its device's ordinal. The caller passes no word below 4096.
     ///
     /// # Errors
     /// The driver's.
@@ -274,7 +282,7 @@ pub trait Vendor: Sized + std::fmt::Debug + Send + Sync + 'static {
 
     // Events.
 
-    /// Makes an event that takes the time.
+    /// Makes an event that can be timed.
     ///
     /// # Errors
     /// The driver's.

@@ -9,8 +9,8 @@ use crate::fault::Fault;
 use crate::memory::pinned;
 use crate::vendor::Vendor;
 
-/// The words of a device. A word is used again with a higher value each time, so a wait for an earlier value stays
-/// over.
+/// The words of a device. Each use of a word waits for a higher value than the one before, and values never go down:
+/// so a stream that comes late to an earlier wait goes on at once.
 #[derive(Debug, Default)]
 pub(crate) struct Words {
     state: Mutex<State>,
@@ -53,7 +53,8 @@ impl Words {
     /// Lets the waiters of the word go on, and keeps the word for the next event.
     pub(crate) fn complete(&self, word: Word) {
         word.store(word.value);
-        // Drivers compare in the order of wrapping, where half of all values count as lower: so a word is retired before.
+        // Some drivers compare by the sign of the difference, so that half of all values count as lower: a word is
+        // used no more before it gets there.
         if word.value < LAST {
             let value = word.value + 1;
             locked(&self.state).free.push(Word { value, ..word });

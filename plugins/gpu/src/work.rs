@@ -13,7 +13,7 @@ use crate::progress::{Progress, wait_until_over};
 use crate::stream::Stream;
 use crate::vendor::Vendor;
 
-/// Where work is done.
+/// Where work is done: a context of a device, which is not always that of the stream.
 #[derive(Debug)]
 pub(crate) struct Site<'a, V: Vendor> {
     pub(crate) device: &'a Arc<Device<V>>,
@@ -48,7 +48,8 @@ impl<'a, V: Vendor> Site<'a, V> {
         }
     }
 
-    /// Does work. The closure gets the context, entered, and a stream of it.
+    /// Does work in the order of a stream, or at once without one. `work` gets the entered context and the stream to
+    /// put its calls on: the caller's, or one that is made for it.
     pub(crate) fn make(
         &self,
         stream: Option<&Stream<V>>,
