@@ -78,15 +78,16 @@ pub(crate) mod pool {
 
 /// Flags of calls.
 pub(crate) mod flags {
-    /// Memory of the host that all contexts know and all devices reach.
+    /// `CU_MEMHOSTALLOC_PORTABLE` and `_DEVICEMAP`, `CU_MEMHOSTREGISTER_PORTABLE` and `_DEVICEMAP`: memory of the host
+    /// that all contexts know and all devices reach.
     pub(crate) const PORTABLE_MAPPED: u32 = 3;
-    /// The device only reads it.
+    /// `CU_MEMHOSTREGISTER_READ_ONLY`: the device only reads it.
     pub(crate) const READ_ONLY: u32 = 8;
-    /// Managed memory that every stream may use.
+    /// `CU_MEM_ATTACH_GLOBAL`: managed memory that every stream may use.
     pub(crate) const ATTACH_GLOBAL: u32 = 1;
-    /// A stream that no default stream waits for.
+    /// `CU_STREAM_NON_BLOCKING`: a stream that the legacy default stream neither waits for nor holds up.
     pub(crate) const NON_BLOCKING: u32 = 1;
-    /// A wait for a word that is at least the value, in the order of wrapping.
+    /// `CU_STREAM_WAIT_VALUE_GEQ`: until the word minus the value is not negative, as a signed number of 32 bits.
     pub(crate) const AT_LEAST: u32 = 0;
 }
 

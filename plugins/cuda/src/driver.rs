@@ -137,7 +137,7 @@ impl Vendor for Cuda {
         let mut name: [c_char; 128] = [0; 128];
         call!(self.cuDeviceGetName(name.as_mut_ptr(), 128, ordinal))?;
         let mut bus: [c_char; 32] = [0; 32];
-        // Not every part of a device has one.
+        // An instance of a device (MIG) may have none.
         let bus_id = call!(self.cuDeviceGetPCIBusId(bus.as_mut_ptr(), 32, ordinal));
         let mut total = 0;
         call!(self.cuDeviceTotalMem_v2(&raw mut total, ordinal))?;
@@ -273,7 +273,7 @@ impl Vendor for Cuda {
     unsafe fn lock(&self, address: u64, bytes: u64) -> Answer {
         let lock = |flags| call!(self.cuMemHostRegister_v2(address, size(bytes), flags));
         match lock(flags::PORTABLE_MAPPED) {
-            // For pages that the process may not write.
+            // Pages that the process may only read (a mapped file) can be locked with this flag alone.
             Err(Code {
                 number: 1 | 800, ..
             }) => lock(flags::PORTABLE_MAPPED | flags::READ_ONLY),

@@ -1,5 +1,5 @@
 //! Links between NVIDIA's devices: `cuCtxEnablePeerAccess` for memory of contexts, and `cuMemPoolSetAccess` for memory
-//! of pools, which that does not open.
+//! of pools, to which the first call gives no access.
 #![expect(unsafe_code, reason = "calls the driver")]
 
 use crossdock_plugin_gpu::vendor::Answer;
@@ -16,6 +16,7 @@ impl Cuda {
         Ok(reaches != 0)
     }
 
+    /// False where the link was enabled already.
     pub(crate) fn reach(&self, context: u64) -> Answer<bool> {
         match call!(self.cuCtxEnablePeerAccess(context, 0)) {
             Err(code) if code.number == codes::PEER_ACCESS_ALREADY_ENABLED => Ok(false),

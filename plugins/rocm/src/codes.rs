@@ -16,7 +16,8 @@ pub(crate) const NOT_SUPPORTED: c_int = 801;
 pub(crate) const PEER_ACCESS_ALREADY_ENABLED: c_int = 704;
 pub(crate) const PEER_ACCESS_NOT_ENABLED: c_int = 705;
 
-/// A version as people write it, where it is one whose structs and numbers these are; else what it is.
+/// A version as people write it, as "7.0". An error for a version whose structs and numbers are not those here: it says
+/// which version the library has.
 pub(crate) fn version(library: &str, number: c_int) -> Result<String, String> {
     // 60_241_133 is version 6.2.41133.
     let (major, minor) = (number / 10_000_000, number / 100_000 % 100);
@@ -31,7 +32,7 @@ pub(crate) fn version(library: &str, number: c_int) -> Result<String, String> {
 /// What a result stands for.
 pub(crate) fn sort_of(code: Code) -> Sort {
     match code.number {
-        // Without a device some versions answer the number of a wrong one.
+        // Where there is no device, some versions answer `hipErrorInvalidDevice` (101).
         101 if ["hipInit", "hipGetDeviceCount"].contains(&code.call) => Sort::NoDevice,
         // Invalid values, pitches, symbols, pointers, directions, devices and names.
         INVALID_VALUE | 12 | 13 | INVALID_DEVICE_POINTER | 21 | 101 | 500 => Sort::Invalid,
@@ -39,7 +40,7 @@ pub(crate) fn sort_of(code: Code) -> Sort {
         4 => Sort::Exiting,
         35 => Sort::TooOld,
         100 => Sort::NoDevice,
-        // Contexts and handles. A stream that is gone is called a context that was destroyed.
+        // Contexts and handles. For a stream that is gone HIP answers `hipErrorContextIsDestroyed` (709).
         201 | 400 | 709 => Sort::Stale,
         600 => Sort::NotReady,
         // Errors of the hardware, of kernels and of the layer below, after which a device may answer nothing else.
@@ -87,23 +88,26 @@ pub(crate) mod pool {
 
 /// Flags of calls.
 pub(crate) mod flags {
-    /// Memory of the host that all devices reach.
+    /// `hipHostMallocPortable` and `-Mapped`, `hipHostRegisterPortable` and `-Mapped`: memory of the host that all
+    /// devices reach.
     pub(crate) const PORTABLE_MAPPED: u32 = 3;
-    /// The device only reads it.
+    /// `hipHostRegisterReadOnly`: the device only reads it.
     pub(crate) const READ_ONLY: u32 = 8;
-    /// Managed memory that every stream may use.
+    /// `hipMemAttachGlobal`: managed memory that every stream may use.
     pub(crate) const ATTACH_GLOBAL: u32 = 1;
-    /// A stream that no default stream waits for.
+    /// `hipStreamNonBlocking`: a stream that the default stream neither waits for nor holds up.
     pub(crate) const NON_BLOCKING: u32 = 1;
-    /// A wait for a word that is at least the value, and all of its bits.
+    /// `hipStreamWaitValueGte`: until the word is at least the value.
     pub(crate) const AT_LEAST: u32 = 0;
+    /// The mask of that wait: all bits of the word count.
     pub(crate) const WHOLE: u32 = u32::MAX;
 }
 
 /// `hipStreamCaptureModeRelaxed`.
 pub(crate) const RELAXED: c_int = 2;
 
-/// Compares a number with AMD's. Those of memory are not among them: HIP 5, whose they are, has others.
+/// Compares a number with AMD's. Those of kinds of memory are left out: the declarations are of HIP 5, which numbers
+/// them in another way.
 macro_rules! compare {
     ($($ours:expr => $theirs:expr),* $(,)?) => {
         $(const _: () = assert!($ours as i64 == $theirs as i64);)*

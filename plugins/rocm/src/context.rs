@@ -1,5 +1,5 @@
-//! What takes the place of contexts: each thread has a current device, and each device one context that all share. A
-//! device's word is its number and 1, so that none is 0.
+//! What takes the place of contexts, and links between devices. Each thread has a current device, and each device one
+//! context that all share. What `Vendor` calls a context is here the device's number plus 1, so that none is 0.
 #![expect(unsafe_code, reason = "calls the runtime")]
 
 use crossdock_plugin_gpu::vendor::Answer;
@@ -12,12 +12,12 @@ use crate::structs::PoolAccess;
 /// What `enter` gives where the device was the thread's already.
 const SAME: u64 = u64::MAX;
 
-/// The word of a device.
+/// What stands for the context of a device.
 pub(crate) const fn word_of(ordinal: i32) -> u64 {
     ordinal.cast_unsigned() as u64 + 1
 }
 
-/// The device of a word.
+/// The device of such a context.
 pub(crate) fn device_of(word: u64) -> i32 {
     let ordinal = word
         .checked_sub(1)
@@ -27,7 +27,7 @@ pub(crate) fn device_of(word: u64) -> i32 {
 }
 
 impl Hip {
-    /// Makes a device the thread's.
+    /// Makes a device the thread's current one, and answers what [`Hip::set_back`] needs.
     pub(crate) fn set(&self, ordinal: i32) -> Answer<u64> {
         let mut before = 0;
         call!(self.hipGetDevice(&raw mut before))?;
@@ -52,6 +52,7 @@ impl Hip {
         Ok(reaches != 0)
     }
 
+    /// False where the link was enabled already.
     pub(crate) fn reach(&self, peer: i32) -> Answer<bool> {
         match call!(self.hipDeviceEnablePeerAccess(peer, 0)) {
             Err(code) if code.number == codes::PEER_ACCESS_ALREADY_ENABLED => Ok(false),
@@ -66,6 +67,7 @@ impl Hip {
         }
     }
 
+    /// Lets a device reach memory of a pool of another one, or ends that.
     pub(crate) fn open_pool(&self, pool: u64, ordinal: i32, is_open: bool) -> Answer {
         let access = PoolAccess::of(ordinal, is_open);
         call!(self.hipMemPoolSetAccess?(pool, &raw const access, 1))

@@ -95,7 +95,7 @@ impl Vendor for Hip {
     const PINNED_TYPE: DeviceType = DeviceType::ROCM_HOST;
     const MANAGED_TYPE: Option<DeviceType> = None;
     const DEFAULT_STREAM: u64 = 0;
-    // Newer versions call the same stream 1 as well. Those before take the word for an address.
+    // Newer versions call the same stream 1 too (`hipStreamLegacy`). Older ones would take 1 for an address.
     const DEFAULT_STREAMS: &'static [u64] = &[0];
     const OWN_STREAM: u64 = 2;
 
@@ -138,7 +138,7 @@ impl Vendor for Hip {
         let mut name: [c_char; 128] = [0; 128];
         call!(self.hipDeviceGetName(name.as_mut_ptr(), 128, ordinal))?;
         let mut bus: [c_char; 32] = [0; 32];
-        // Not every part of a device has one.
+        // A partition of a device may have none.
         let bus_id = call!(self.hipDeviceGetPCIBusId(bus.as_mut_ptr(), 32, ordinal));
         let mut total = 0;
         call!(self.hipDeviceTotalMem(&raw mut total, ordinal))?;
@@ -232,7 +232,7 @@ impl Vendor for Hip {
     unsafe fn lock(&self, address: u64, bytes: u64) -> Answer {
         let lock = |flags| call!(self.hipHostRegister(address, size(bytes), flags));
         match lock(flags::PORTABLE_MAPPED) {
-            // For pages that the process may not write.
+            // Pages that the process may only read (a mapped file) can be locked with this flag alone.
             Err(code) if code.number == codes::INVALID_VALUE => {
                 lock(flags::PORTABLE_MAPPED | flags::READ_ONLY)
             }
@@ -433,7 +433,7 @@ impl Vendor for Hip {
                 let word = i32::from_le_bytes(bytes);
                 call!(self.hipMemsetD32Async(at, word, count, stream))
             }
-            // With gaps there are fills of bytes alone.
+            // HIP fills with gaps by bytes alone: one call for each byte of the unit.
             (unit, false) => (0..unit).zip(bytes).try_for_each(|(byte, value)| {
                 let (at, value) = (at + byte, c_int::from(value));
                 call!(self.hipMemset2DAsync(at, pitch, value, 1, count, stream))

@@ -20,7 +20,7 @@ type AskVersion = unsafe extern "C" fn(*mut c_int) -> c_int;
 
 /// Compares a declaration with AMD's.
 macro_rules! compare {
-    // Newer than the declarations.
+    // Newer than the declarations of HIP 5.4: not compared.
     (hipStreamGetDevice($($any:tt)*)) => {};
     ($name:ident($($ours:ty as $theirs:ty),*)) => {
         const _: unsafe extern "C" fn($($theirs),*) -> sys::hipError_t = sys::$name;
@@ -169,7 +169,8 @@ macro_rules! call {
 pub(crate) use call;
 
 impl Functions {
-    /// Opens the runtime's library. One of another version lacks functions too: what it is says more.
+    /// Opens the runtime's library. A library of a version that is not supported may lack functions too: then the version
+    /// is the error.
     pub(crate) fn load() -> Result<Self, Unusable> {
         let library = Library::open(&NAMES, "AMD's HIP runtime")?;
         // SAFETY: the declaration is that of the runtime's header.

@@ -46,7 +46,7 @@ pub(crate) unsafe extern "C" fn crossdock_sim_take_reports(text: *mut c_char, si
     with(take).unwrap_or(-1)
 }
 
-/// As [`crossdock_sim_take_reports`], for the calls that waited for all work of a device, oldest first.
+/// As [`crossdock_sim_take_reports`], for the calls that waited for all work of a device (frees too), oldest first.
 ///
 /// # Safety
 /// `text` is valid for `size` bytes.
@@ -199,8 +199,8 @@ pub(crate) extern "C" fn crossdock_sim_lost(device: u32) -> c_int {
     fence(lost).flatten().map_or(0, |failure| failure.status)
 }
 
-/// Removes all faults: how often one struck since this was called last; -1 where there is no simulator. Lost devices
-/// stay lost.
+/// Removes all faults, and answers how many calls they made fail since this was called last; -1 where there is no
+/// simulator. Lost devices stay lost.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn crossdock_sim_disarm() -> i64 {
     let disarm = || Process::get().ok().map(|process| process.engine.disarm());

@@ -2,17 +2,17 @@
 //!
 //! The library is one core, `libcrossdock_sim.so`, with the functions of every vendor. What programs open is an empty
 //! shell with the vendor's name that needs the core (`scripts/with-sim` makes them): `libcuda.so.1`, `libamdhip64.so.7`.
-//! Nothing here is ever on a default path, and each device says that it is simulated.
+//! Nothing here is ever on a default path, and each device says that it is simulated. `docs/simulator.md` is for users.
 //!
 //! | file or folder | what it holds |
 //! | --- | --- |
 //! | `settings` | what `CROSSDOCK_SIM` chooses |
 //! | `process` | the engine of this process |
 //! | `fence` | what keeps a panic inside |
-//! | `control` | functions for tests: reports, leaks, the calls that waited for a device |
+//! | `control` | functions for tests: reports, leaks, calls, waits for devices, use of links, faults, lost devices |
 //! | `callers` | who calls: code, and the line of Python |
 //! | `at_exit` | what is reported as the process ends |
-//! | `face` | what the functions of all vendors have in common |
+//! | `face` | what the functions of all vendors have in common: a face is one vendor's view of the engine |
 //! | `cuda` | the functions of the CUDA driver |
 //! | `hip` | the functions of AMD's HIP runtime |
 

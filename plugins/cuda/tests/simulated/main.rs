@@ -1,5 +1,17 @@
 //! The plugin over the simulated driver: each test starts itself once more by `scripts/with-sim`, which looks at what
-//! the simulator reports.
+//! the simulator reports. `cargo build` first: the tests open the plugin's file and the simulator's.
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | `driver`, `hooks` | the driver as other libraries call it, with what the simulator tells; the plugin without a host |
+//! | `conformance` | the suite that every plugin passes |
+//! | `matrix`, `exchanges` | every pair of devices; one exchange of each kind, for tests that make a call fail |
+//! | `addresses`, `claims`, `masks` | whose an address is, what others say of it, which device a number means |
+//! | `memory`, `frees`, `deleters` | what is kept, how each kind of memory goes back, deleters of others |
+//! | `copies`, `contexts`, `captures`, `peers` | copies on streams, contexts and captures of others, links |
+//! | `faults`, `fault_cases`, `losses`, `optional` | calls that fail, lost devices, functions that a driver lacks |
+//! | `broken`, `defects` | a driver layer with one mistake, and what the checker says of each mistake |
+//! | `forks` | the child of a fork |
 #![expect(
     unsafe_code,
     reason = "calls the driver beside the plugin, and hooks that touch memory"

@@ -1,5 +1,13 @@
 //! The plugin over the simulated runtime: each test starts itself once more by `scripts/with-sim`, which looks at what
-//! the simulator reports.
+//! the simulator reports. `cargo build` first: the tests open the files of the simulator and of plugins.
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | `hooks` | the plugin without a host, and the runtime beside it |
+//! | `conformance` | the suite that every plugin passes |
+//! | `routes` | tensors between devices of one vendor and of two |
+//! | `beside` | what of other users of the runtime stays as it was, and what of theirs is known |
+//! | `faults` | calls that fail, lost devices, waits for whole devices |
 #![expect(
     unsafe_code,
     reason = "calls the runtime beside the plugin, and hooks that touch memory"

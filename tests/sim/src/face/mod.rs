@@ -1,4 +1,6 @@
-//! What the functions of all vendors have in common: a face is what one vendor's clients see of the one engine.
+//! What the functions of all vendors have in common: a face is what one vendor's clients see of the one engine. Words:
+//! a client is the program that calls the functions; a twin is the form of a function whose default stream is the
+//! thread's own (`_ptds`, `_ptsz`, `_spt`); a place is where a client wants an answer written.
 //!
 //! | file | what it holds |
 //! | --- | --- |
