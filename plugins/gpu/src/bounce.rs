@@ -41,7 +41,8 @@ struct Lane {
     block: u64,
 }
 
-/// A copy where the stream calls the host, which moves the bytes to or from pinned memory.
+/// A copy where the stream calls the host, which moves the bytes to or from pinned memory. `stream` has the blocks, and
+/// the work goes on the native stream `on`: its own, or another one where the memory is of another context.
 ///
 /// # Safety
 /// - Both sides are valid for `bytes` until the copy is done.
@@ -190,7 +191,7 @@ impl<V: Vendor> Stream<V> {
     }
 }
 
-/// Whether the parts of a copy may still use the caller's memory.
+/// Whether the parts of a copy may still use the caller's memory: no longer once the copy was refused halfway.
 #[derive(Debug, Default)]
 struct Permit {
     is_withdrawn: Mutex<bool>,
@@ -212,6 +213,7 @@ struct Part {
 }
 
 impl Part {
+    /// The host function that moves the part, if the permit still holds then.
     fn under(self, permit: &Arc<Permit>) -> Function {
         let permit = Arc::clone(permit);
         Box::new(move || {

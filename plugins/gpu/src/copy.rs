@@ -22,6 +22,8 @@ pub(crate) unsafe fn contiguous<V: Vendor>(
     let operation = "copy";
     refuse_overlap(dst.address, src.address, bytes)?;
     let (places, memory) = ([dst, src], Site::of([dst, src], operation)?);
+    // Between two devices, or two contexts of one: the driver's call for that names both contexts, so that it can be
+    // made in the stream's own.
     let is_across =
         !dst.is_host() && !src.is_host() && dst.context(operation)? != src.context(operation)?;
     let is_pageable = dst.is_pageable() || src.is_pageable();

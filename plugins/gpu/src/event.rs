@@ -15,7 +15,7 @@ use crate::stream::Stream;
 use crate::vendor::Vendor;
 use crate::word::Word;
 
-/// An event of the contract.
+/// An event of the contract: never recorded, a point in a stream, or one that the host completes.
 #[derive(Debug)]
 pub(crate) struct Event<V: Vendor> {
     pub(crate) device: Arc<Device<V>>,
@@ -117,7 +117,7 @@ impl<V: Vendor> Event<V> {
         })
     }
 
-    /// Makes the calling thread wait.
+    /// Makes the calling thread wait, until the limit at most.
     pub(crate) fn synchronize(&self, limit: Option<Duration>) -> Result<Progress, Fault> {
         let deadline = Deadline::after(limit);
         if let Some((_, promise)) = self.promised() {

@@ -42,7 +42,8 @@ impl Fault {
         Self::new(Status::NOT_OWNER, operation, message)
     }
 
-    /// The same as an answer to whether work is over, which a question that failed leaves open.
+    /// The same where a question about work failed, and not the work. Some statuses would say that the work is over and
+    /// failed (`is_failure_of_work`): `OOM_HOST` takes their place, which leaves that open.
     pub(crate) fn of_question(self) -> Self {
         if self.status.is_failure_of_work() {
             return Self {
@@ -53,7 +54,8 @@ impl Fault {
         self
     }
 
-    /// The same behind calls that put work on a stream already: `UNSUPPORTED` would say that nothing was changed.
+    /// The same after other calls of this operation have put work on a stream: `UNSUPPORTED` would say that nothing was
+    /// changed, and the host would try another way.
     pub(crate) fn of_begun(self) -> Self {
         match self.status {
             Status::UNSUPPORTED => self.with_status(Status::VENDOR),

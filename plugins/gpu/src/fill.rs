@@ -1,4 +1,5 @@
-//! Fills: by columns of the widest unit that pattern and address allow.
+//! Fills. The driver fills with one value of 1, 2 or 4 bytes: a longer pattern is several columns, each with one value of
+//! the pattern and as far from one to the next as the pattern is long.
 #![expect(unsafe_code, reason = "fills memory by its address")]
 
 use crate::current::Entered;
@@ -34,7 +35,7 @@ pub(crate) unsafe fn fill<V: Vendor>(
     site.make(stream, [dst, dst], operation, fill)
 }
 
-/// The columns that make a pattern.
+/// The columns that make a pattern, of the widest unit that its length and the address allow.
 fn columns(address: u64, bytes: u64, pattern: &[u8]) -> Vec<Column> {
     let pattern = shortest(pattern);
     let length = pattern.len() as u64;

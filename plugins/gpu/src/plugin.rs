@@ -41,7 +41,7 @@ pub struct Gpu<V: Vendor> {
     pub(crate) events: Handles<EventHandle, Event<V>>,
     /// Each device's default stream, once somebody asked.
     pub(crate) defaults: Mutex<Vec<Option<StreamHandle>>>,
-    /// Memory that streams free, and that still counts as used.
+    /// Memory whose free is on a stream that has not got there: it still counts as used.
     pub(crate) freeing: Mutex<Vec<Freeing<V>>>,
     /// The links that were enabled here: a device and its peer.
     pub(crate) links: Mutex<BTreeSet<(u32, u32)>>,

@@ -1,4 +1,5 @@
-//! Strided copies as rows and planes, which drivers copy at once.
+//! Strided copies as rows and planes, which drivers copy by one call. What cannot be made of few such boxes is refused as
+//! `UNSUPPORTED`: then the host packs it.
 
 use crate::fault::Fault;
 
@@ -10,7 +11,7 @@ pub(crate) struct Dimension {
     pub(crate) src: i64,
 }
 
-/// Bytes between rows and planes of a side.
+/// How rows and planes of a side lie. `pitch` is the bytes from row to row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Steps {
     pub(crate) pitch: u64,
@@ -18,7 +19,7 @@ pub(crate) struct Steps {
     pub(crate) rows: u64,
 }
 
-/// A strided copy as equal boxes of rows and planes.
+/// A strided copy as equal boxes: `depth` planes of `height` rows of `width` bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Plan {
     pub(crate) width: u64,
@@ -30,7 +31,7 @@ pub(crate) struct Plan {
     pub(crate) boxes: Vec<(u64, u64)>,
 }
 
-/// A dimension without signs.
+/// A dimension whose steps are known to be positive.
 #[derive(Debug, Clone, Copy)]
 struct Loop {
     extent: u64,
@@ -123,7 +124,7 @@ fn loops(dimensions: &[Dimension]) -> Result<Vec<Loop>, Fault> {
     Ok(loops)
 }
 
-/// Joins what lies without gaps on both sides; the bytes of a row.
+/// Joins dimensions that lie without gaps on both sides. Returns the bytes of a row, and leaves the others in `loops`.
 fn merge(item: u64, loops: &mut Vec<Loop>) -> u64 {
     let mut width = item;
     while let Some(first) = loops.first().copied() {

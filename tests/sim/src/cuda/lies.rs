@@ -1,5 +1,5 @@
-//! Links between devices that lie: the driver says that one device reaches the memory of another, and its writes are
-//! dropped, or land in a mirror that it alone sees.
+//! Links between devices that lie (`peers=drops`, `peers=mirrors`): the driver says that one device reaches the memory of
+//! another, and its writes are dropped, or land in a mirror that it alone sees. HIP's copies come here too.
 
 use super::entry::{Answer, Call};
 use super::objects::objects;
@@ -13,8 +13,8 @@ pub(crate) enum Lie {
     Mirrors,
 }
 
-/// Where a copy that a device makes really goes, and where from: both sides as they are, but for memory of a peer
-/// whose link is enabled and lies.
+/// The addresses that a copy of a device really writes and reads: `dst` and `src`, unless one is memory of a peer whose
+/// link is enabled and lies.
 pub(crate) fn astray(call: &Call, context: u64, dst: u64, src: u64) -> Answer<(u64, u64)> {
     let Some(lie) = call.process.lie else {
         return Ok((dst, src));

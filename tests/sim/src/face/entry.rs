@@ -197,9 +197,13 @@ fn begin(face: Face, needs_init: bool) -> Answer<&'static Process> {
     Ok(process)
 }
 
-/// Writes functions of the driver: `fn NAME(ARGUMENTS) |call| { .. }`, or `fn NAME(ARGUMENTS) = TWIN ..` where
-/// there is one for per-thread default streams too. Behind `before_init` are those that need no start of the driver.
-/// With `as BODY` behind the arguments other modules can call what it does.
+/// Writes functions of a driver, each with what every call has in common ([`run`]):
+///
+/// - `fn NAME(ARGUMENTS) |call| { .. }`: one function.
+/// - `fn NAME(ARGUMENTS) = TWIN |call| { .. }`: and its form for per-thread default streams.
+/// - `fn NAME(ARGUMENTS) as BODY |call| { .. }`: other modules can call what it does as `BODY(call, ..)`; also behind
+///   `= TWIN`.
+/// - `before_init fn ..`: functions that a program may call before it starts the driver.
 macro_rules! entries {
     ($(fn $name:ident $arguments:tt $(= $twin:ident)? $(as $shared:ident)? |$call:ident| $body:block)*) => {
         $($(entries!(@shared $shared $call $arguments $body);)?)*
