@@ -46,7 +46,7 @@
 //! | promise (`promise`) | what the host will complete (a host event), with its outcome |
 //! | word (`word`) | 32 bits of pinned memory that a stream waits for. Elsewhere a word is a handle or an address, as an integer |
 //! | point (`event`, `native`) | a place in the order of a stream: an event that was recorded |
-//! | lost | the device answers nothing but failures; every hook refuses it while the plugin is open |
+//! | lost | the device answers nothing but failures: work on it is refused for as long as the plugin is open |
 //!
 //! # Decisions
 //!

@@ -205,8 +205,8 @@ pub trait Vendor: Sized + std::fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// The driver's.
     fn can_reach(&self, ordinal: i32, peer: i32) -> Answer<bool>;
-    /// Lets the context that was entered reach memory of another one. False where it did already: then somebody else
-    /// enabled the link, and this plugin does not disable it.
+    /// Lets the context that was entered reach memory of another one. False where it did already, maybe by others in the
+    /// process: who got true disables it, and nobody else.
     ///
     /// # Errors
     /// The driver's.
