@@ -56,12 +56,12 @@ impl Process {
         Ok(())
     }
 
-    /// From here on nothing of the vendor's is called.
+    /// The process ends: from here on nothing of the vendor's is called.
     pub(crate) fn exit(&self) {
         self.is_exiting.store(true, Ordering::Release);
     }
 
-    /// Called in a child: everything inherited is dead.
+    /// Called in the child of a fork: nothing that was inherited may be used.
     pub(crate) fn fork(&self) {
         self.is_forked.store(true, Ordering::Release);
     }

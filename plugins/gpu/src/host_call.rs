@@ -55,11 +55,11 @@ impl Calls {
         });
         self.remember(&call);
         let word = Arc::into_raw(Arc::clone(&call)).cast_mut();
-        // SAFETY: `run_call` may be called once with a count of the call, on any thread.
+        // SAFETY: `run_call` may be called once with a reference of the call's, on any thread.
         let put = inside.ask(|vendor| unsafe { vendor.call(stream, run_call, word.cast()) });
         put.inspect_err(|_| {
             drop(call.take());
-            // SAFETY: the count that `into_raw` left behind, which the driver did not take.
+            // SAFETY: the reference that `into_raw` gave away, which the driver did not take.
             unsafe { Arc::decrement_strong_count(word.cast_const()) };
         })
     }
@@ -114,7 +114,7 @@ impl fmt::Debug for Call {
 }
 
 unsafe extern "C" fn run_call(word: *mut c_void) {
-    // SAFETY: the count that `put` gave to the driver, which calls at most once.
+    // SAFETY: the reference that `put` gave to the driver, which calls at most once.
     let call = unsafe { Arc::from_raw(word.cast_const().cast::<Call>()) };
     let _caught = fence(|| call.run());
 }

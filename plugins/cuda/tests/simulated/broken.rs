@@ -1,4 +1,5 @@
-//! A driver that makes one mistake for the plugin, which `CROSSDOCK_DEFECT` names: all else is the driver's.
+//! The plugin with one mistake in its calls of the driver, which `CROSSDOCK_DEFECT` names: a `Vendor` that passes every
+//! other call on as it is.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};

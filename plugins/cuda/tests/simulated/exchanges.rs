@@ -23,7 +23,7 @@ const ALIAS: RouteChoice = RouteChoice::Only(RouteKind::Alias);
 const BYTES: usize = 20_000;
 const STAGING: u64 = 8 * 4096;
 
-/// A runtime with two CUDA devices.
+/// What exchanges run on: a runtime with two CUDA devices.
 #[derive(Debug)]
 pub(crate) struct Rig<'a> {
     pub(crate) runtime: Runtime,
