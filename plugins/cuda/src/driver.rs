@@ -105,16 +105,18 @@ impl Vendor for Cuda {
     fn version(&self) -> Result<String, String> {
         let mut number = 0;
         if let Err(code) = call!(self.cuDriverGetVersion(&raw mut number)) {
-            let (name, text) = self.words_of(code);
-            return Err(format!(
-                "`{}` returned {} ({name}): {text}",
-                code.call, code.number
-            ));
+            // `cuInit` says what that means.
+            if codes::sort_of(code) == Sort::Stub {
+                return Ok(String::new());
+            }
+            let (Code { call, number }, (name, text)) = (code, self.words_of(code));
+            return Err(format!("`{call}` returned {number} ({name}): {text}"));
         }
         if number < codes::OLDEST {
             let (has, needs) = (version_text(number), version_text(codes::OLDEST));
             return Err(format!(
-                "the driver is for CUDA {has}, and this plugin needs one for {needs} or newer"
+                "the driver is for CUDA {has}, and this plugin needs one for {needs} or newer; \
+                 update the driver"
             ));
         }
         Ok(version_text(number))
@@ -150,9 +152,7 @@ impl Vendor for Cuda {
             uuid: self.uuid(ordinal)?,
             pci_bus_id: bus_id.map_or_else(|_| String::new(), |()| text_of(&bus)),
             total_memory: total as u64,
-            has_pools: self.0.cuMemPoolCreate.is_some()
-                && self.0.cuMemAllocFromPoolAsync.is_some()
-                && self.is(ordinal, device::MEMORY_POOLS_SUPPORTED),
+            has_pools: self.0.has_pools() && self.is(ordinal, device::MEMORY_POOLS_SUPPORTED),
             has_managed: self.is(ordinal, device::MANAGED_MEMORY)
                 && self.is(ordinal, device::CONCURRENT_MANAGED_ACCESS),
             waits_for_words: self.0.cuStreamWaitValue32_v2.is_some(),

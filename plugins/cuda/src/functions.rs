@@ -44,7 +44,8 @@ macro_rules! functions {
                 let names: Vec<_> = missing.map(|(name, _)| format!("`{name}`")).collect();
                 if !names.is_empty() {
                     let why = format!(
-                        "`{LIBRARY}` is there and lacks {}: it is no driver, or too old a one",
+                        "`{LIBRARY}` is there and lacks {}: it is no driver, or too old a one; update \
+                         the driver",
                         listed(&names)
                     );
                     return Err(Unusable::Broken(why));
@@ -218,6 +219,20 @@ impl Functions {
     }
 }
 
+impl Functions {
+    /// Whether the driver has all that is asked of pools.
+    pub(crate) const fn has_pools(&self) -> bool {
+        self.cuMemPoolCreate.is_some()
+            && self.cuMemPoolDestroy.is_some()
+            && self.cuMemPoolTrimTo.is_some()
+            && self.cuMemPoolSetAttribute.is_some()
+            && self.cuMemPoolGetAttribute.is_some()
+            && self.cuMemPoolSetAccess.is_some()
+            && self.cuMemAllocFromPoolAsync.is_some()
+            && self.cuMemFreeAsync.is_some()
+    }
+}
+
 /// One function, if the library has it.
 fn find<T: Copy>(library: &Library, name: &str) -> Option<T> {
     // SAFETY: the declaration of the table is that of the driver's header, with integers of the same size.
@@ -238,7 +253,9 @@ fn listed(names: &[String]) -> String {
 fn not_opened(why: &str) -> Unusable {
     let is_absent = why.contains("No such file") && why.contains(&format!("{LIBRARY}:"));
     if !is_absent {
-        return Unusable::Broken(format!("`{LIBRARY}` does not load: {why}"));
+        return Unusable::Broken(format!(
+            "`{LIBRARY}` does not load: {why}; reinstall the driver"
+        ));
     }
     let path = std::env::var("LD_LIBRARY_PATH").unwrap_or_default();
     let folders = match path.as_str() {

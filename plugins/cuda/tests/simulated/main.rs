@@ -24,6 +24,7 @@ mod exchanges;
 mod fault_cases;
 mod faults;
 mod hooks;
+mod lacking;
 mod losses;
 mod memory;
 mod routes;
