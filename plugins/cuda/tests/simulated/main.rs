@@ -29,6 +29,7 @@ mod faults;
 mod forks;
 mod frees;
 mod hooks;
+mod lacking;
 mod losses;
 mod masks;
 mod matrix;
