@@ -296,13 +296,18 @@ fn run_here(driver: &Driver, case: &Case) -> Ended {
     let leaked = counted_leaks() - leaks;
     if !is_closed_soon(driver, &plugin, leaked) {
         assert!(leaked > 0, "the plugin is not closed");
-        assert_eq!(driver.take_reports(), "", "reports");
+        let is_any_lost = [0, 1].iter().any(|device| driver.is_lost(*device));
+        let reports = driver.take_reports();
+        assert!(is_any_lost || reports.is_empty(), "reports: {reports}");
         return Ended::Leaked(leaked);
     }
     let is_lost = driver.is_lost(0);
+    // The checker waits for the end of what a lost device was doing, which nobody can tell.
+    let is_any_lost = is_lost || driver.is_lost(1);
     driver.give_back();
     foreign.end(driver, is_lost);
-    assert_eq!(driver.take_reports(), "", "reports");
+    let reports = driver.take_reports();
+    assert!(is_any_lost || reports.is_empty(), "reports: {reports}");
     assert_eq!(driver.list_leaks(), "", "leaks");
     match done {
         Err(_) => Ended::Failed,
