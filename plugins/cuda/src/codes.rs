@@ -14,6 +14,11 @@ pub(crate) const PEER_ACCESS_NOT_ENABLED: c_int = 705;
 /// The oldest driver that has all that is needed: 11.0.
 pub(crate) const OLDEST: c_int = 11_000;
 
+/// 13000 is version 13.0.
+pub(crate) fn version_text(number: c_int) -> String {
+    format!("{}.{}", number / 1000, number % 1000 / 10)
+}
+
 /// What a result stands for.
 pub(crate) const fn sort_of(code: Code) -> Sort {
     match code.number {

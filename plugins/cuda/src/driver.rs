@@ -72,11 +72,6 @@ fn size(bytes: u64) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
-/// 13000 is version 13.0.
-fn version_text(number: c_int) -> String {
-    format!("{}.{}", number / 1000, number % 1000 / 10)
-}
-
 impl Vendor for Cuda {
     const DESCRIPTION: &'static str = describe!(
         name = "cuda",
@@ -103,19 +98,25 @@ impl Vendor for Cuda {
     fn version(&self) -> Result<String, Unusable> {
         let mut number = 0;
         if let Err(code) = call!(self.cuDriverGetVersion(&raw mut number)) {
-            let (name, text) = self.words_of(code);
-            return Err(Unusable::TooOld(format!(
-                "`{}` returned {} ({name}): {text}",
-                code.call, code.number
-            )));
+            // `start` says what that means.
+            if codes::sort_of(code) == Sort::Stub {
+                return Ok(String::new());
+            }
+            let (Code { call, number }, (name, text)) = (code, self.words_of(code));
+            let why = format!("`{call}` returned {number} ({name}): {text}");
+            return Err(Unusable::TooOld(why));
         }
         if number < codes::OLDEST {
-            let (has, needs) = (version_text(number), version_text(codes::OLDEST));
+            let (has, needs) = (
+                codes::version_text(number),
+                codes::version_text(codes::OLDEST),
+            );
             return Err(Unusable::TooOld(format!(
-                "the driver is for CUDA {has}, and this plugin needs one for {needs} or newer"
+                "the driver is for CUDA {has}, and this plugin needs one for {needs} or newer; \
+                 update the driver"
             )));
         }
-        Ok(version_text(number))
+        Ok(codes::version_text(number))
     }
 
     fn sort_of(code: Code) -> Sort {

@@ -135,7 +135,7 @@ impl<V: Vendor> Driver<V> {
             .start()
             .map_err(|code| match V::sort_of(code) {
                 Sort::NoDevice => driver.without_devices(code),
-                _ => Presence::Broken(driver.fault(code)),
+                _ => Presence::Broken(driver.unusable(code)),
             })?;
         Ok(Self { version, ..driver })
     }
@@ -153,8 +153,26 @@ impl<V: Vendor> Driver<V> {
             }
             Ok(count) => Ok(count),
             Err(code) if V::sort_of(code) == Sort::NoDevice => Err(self.without_devices(code)),
-            Err(code) => Err(Presence::Broken(self.fault(code))),
+            Err(code) => Err(Presence::Broken(self.unusable(code))),
         }
+    }
+
+    /// Why the driver does not start, and what to do about it.
+    fn unusable(&self, code: Code) -> Fault {
+        let advice = match V::sort_of(code) {
+            Sort::Stub => {
+                "it is a stub to link programs with: take its folder out of LD_LIBRARY_PATH"
+            }
+            Sort::TooOld => {
+                "update the driver, and restart the machine where that was done already"
+            }
+            Sort::Permission => "ask for the right to use the devices",
+            Sort::OutOfMemory => "free memory of this machine",
+            _ => "restart the machine, or reinstall the driver",
+        };
+        let fault = self.fault(code);
+        let message = format!("{}; {advice}", fault.message);
+        Fault { message, ..fault }
     }
 
     /// Looks for the driver and its devices.

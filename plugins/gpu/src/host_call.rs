@@ -56,12 +56,15 @@ impl Calls {
         self.remember(&call);
         let word = Arc::into_raw(Arc::clone(&call)).cast_mut();
         // SAFETY: `run_call` may be called once with a reference of the call's, on any thread.
-        let put = inside.ask(|vendor| unsafe { vendor.call(stream, run_call, word.cast()) });
-        put.inspect_err(|_| {
-            drop(call.take());
-            // SAFETY: the reference that `into_raw` gave away, which the driver did not take.
-            unsafe { Arc::decrement_strong_count(word.cast_const()) };
-        })
+        let put = unsafe { inside.vendor().call(stream, run_call, word.cast()) };
+        let Err(code) = put else { return Ok(()) };
+        // SAFETY: the reference that `into_raw` gave away, which the driver did not take.
+        unsafe { Arc::decrement_strong_count(word.cast_const()) };
+        // Before it is asked whether the device is lost, which runs all that are remembered.
+        let taken = call.take();
+        let fault = inside.fault(code);
+        // Another thread that found the loss may have run it.
+        taken.map_or(Ok(()), |_never_runs| Err(fault))
     }
 
     fn remember(&self, call: &Arc<Call>) {

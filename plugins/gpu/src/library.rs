@@ -47,7 +47,9 @@ impl Library {
                     let is_absent =
                         why.contains("No such file") && why.contains(&format!("{name}:"));
                     if !is_absent {
-                        broken = broken.or(Some(format!("`{name}` does not load: {why}")));
+                        broken = broken.or(Some(format!(
+                            "`{name}` does not load: {why}; reinstall the driver"
+                        )));
                     }
                 }
             }
@@ -82,7 +84,8 @@ impl Library {
             more => format!(" and {more} more"),
         };
         Unusable::Broken(format!(
-            "`{}` is there and lacks {shown}{more}: it is no driver, or too old a one",
+            "`{}` is there and lacks {shown}{more}: it is no driver, or too old a one; update \
+             the driver",
             self.name
         ))
     }

@@ -21,6 +21,7 @@ OF_STREAMS = ["cuStreamWaitEvent"]
 BY_THE_HOST = ["cuEventSynchronize", "cuStreamSynchronize", "cuEventQuery"]
 # A host that asks may do so for ever.
 MOST = 8
+TRIES = 4
 
 
 def settle() -> None:
@@ -58,7 +59,11 @@ def without_each_wait(name: str, rule: Rule) -> None:
         assert not seen, (name, seen)
     for function in OF_STREAMS + BY_THE_HOST * (name in OF_THE_HOST):
         for nth in range(1, MOST):
-            is_made, seen = run(rule, function, nth)
+            # By the policy `threads` it depends on their pace what a run shows.
+            for _ in range(TRIES):
+                is_made, seen = run(rule, function, nth)
+                if seen or not is_made:
+                    break
             if not is_made:
                 break
             print(name, f"{function}@{nth}", *sorted(seen))

@@ -348,6 +348,25 @@ def freed_in_order() -> Verify:
     return holds(Read(copied.data_ptr(), SIZE, second.native_handle), value, copied, first, second)
 
 
+def through_the_host() -> Verify:
+    """To a device that shares nothing with this one."""
+    tensor, value = ours_written(False)
+    there = tensor.to("opencl:0", stream=own("work"), copy=True)
+    return lambda: set(there.tolist()) == {value}
+
+
+def from_there_through_the_host() -> Verify:
+    value = fresh()
+    there = xd.asarray(np.full(SIZE, value, np.uint8)).to("opencl:0")
+    tensor = there.to("cuda:0", stream=own("work"), copy=True)
+    reading = own("reading")
+    tensor.wait_to_read(reading)
+    return holds(Read(tensor.data_ptr(), SIZE, reading.native_handle), value, tensor, there)
+
+
+if any(device.type == "opencl" for device in xd.devices()):
+    rule_of_the_host("staged_out", through_the_host)
+    rule_of_the_host("staged_in", from_there_through_the_host)
 rule("move", moved, "cuda:0", "cuda:0")
 rule("peer_copy_there", moved, "cuda:1", "cuda:1")
 rule("peer_copy_here", moved, "cuda:1", "cuda:0")

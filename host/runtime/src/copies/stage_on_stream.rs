@@ -64,7 +64,7 @@ pub(crate) fn obstacle<'a>(
             return Some(Obstacle::SharedQueues(end));
         }
     }
-    let waits = stream.device().hooks().table().host_events().is_some();
+    let waits = stream.device().has_host_events();
     (!waits).then_some(Obstacle::NoHostEvents(stream.device()))
 }
 

@@ -170,6 +170,13 @@ impl Device {
         self.0.own.info.capabilities
     }
 
+    /// Whether streams of it wait for events that the host completes. Not every driver lets a plugin make those that it
+    /// has hooks for.
+    pub(crate) fn has_host_events(&self) -> bool {
+        let has_hooks = self.hooks().table().host_events().is_some();
+        has_hooks && self.capabilities().contains(Capabilities::HOST_EVENTS)
+    }
+
     /// All its memory in bytes.
     #[must_use]
     pub fn total_memory(&self) -> u64 {

@@ -43,7 +43,7 @@ pub(crate) fn who_waits(device: &Device, other: &Device) -> Option<Waiter> {
         return None;
     }
     let _both = (table.streams()?, other_table.streams()?);
-    if table.host_events().is_none() {
+    if !device.has_host_events() {
         return Some(Waiter::Caller);
     }
     other_table.host_calls().is_none().then_some(Waiter::Thread)

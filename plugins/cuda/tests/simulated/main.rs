@@ -9,7 +9,8 @@
 //! | `addresses`, `claims`, `masks` | whose an address is, what others say of it, which device a number means |
 //! | `memory`, `frees`, `deleters` | what is kept, how each kind of memory goes back, deleters of others |
 //! | `copies`, `contexts`, `captures`, `peers` | copies on streams, contexts and captures of others, links |
-//! | `faults`, `fault_cases`, `losses`, `optional` | calls that fail, lost devices, functions that a driver lacks |
+//! | `faults`, `fault_cases`, `losses` | calls that fail, lost devices |
+//! | `lacking`, `optional` | functions that a driver lacks |
 //! | `broken`, `defects` | a driver layer with one mistake, and what the checker says of each mistake |
 //! | `forks` | the child of a fork |
 #![expect(
@@ -41,6 +42,7 @@ mod faults;
 mod forks;
 mod frees;
 mod hooks;
+mod lacking;
 mod losses;
 mod masks;
 mod matrix;

@@ -6,7 +6,7 @@ use std::error::Error;
 use std::sync::Arc;
 
 use crossdock::{CostCache, Device, MemoryOwner, RouteChoice, RouteKind, Runtime, Stream, Tensor};
-use crossdock_sdk::dlpack::{self, DataWord, DeviceType, Dtype, Flags, Layout, TensorView};
+use crossdock_sdk::dlpack::{DataWord, DeviceType, Dtype, Flags, Layout, TensorView};
 use cudarc::driver::{CudaContext, CudaStream, DevicePtr as _};
 
 const LENGTH: usize = 4096;
@@ -75,10 +75,9 @@ impl Both {
 
     /// Crossdock brings the bytes, cudarc reads them on another stream.
     fn out_of_crossdock(&self) -> Outcome {
-        let cpu = self.runtime.device(dlpack::Device::CPU)?;
         let (ours, theirs) = (Stream::new(&self.device)?, self.context.new_stream()?);
-        let bytes = Tensor::from_bytes(&cpu, &self.layout, &[9; LENGTH])?;
-        let (tensor, _route) = bytes.to_on(&self.device, COPY, &ours)?;
+        let tensor = Tensor::empty(&self.device, &self.layout)?;
+        tensor.fill(&[9], Some(&ours))?;
         let known = self.known(&theirs)?;
         if !self.is_racy {
             tensor.wait_to_read(&known)?;
