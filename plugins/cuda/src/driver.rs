@@ -98,7 +98,7 @@ impl Vendor for Cuda {
     fn version(&self) -> Result<String, Unusable> {
         let mut number = 0;
         if let Err(code) = call!(self.cuDriverGetVersion(&raw mut number)) {
-            // `start` says what that means.
+            // `cuInit` answers the same, and `start` makes the better error of it.
             if codes::sort_of(code) == Sort::Stub {
                 return Ok(String::new());
             }

@@ -1,4 +1,5 @@
-//! Drivers that lack functions which not every version has: what needs them is cleared, and every exchange is right.
+//! Drivers that lack functions which not every version has, under the whole runtime: capabilities that need them are not
+//! claimed, and every exchange is right. `optional` has the same for the hooks.
 
 use crossdock::{RouteChoice, explain};
 use crossdock_sdk::abi::Capabilities;

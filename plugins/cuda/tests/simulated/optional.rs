@@ -1,5 +1,5 @@
-//! Drivers that lack a function which the plugin can do without: what needs it is done in another way, or answers
-//! `UNSUPPORTED`, and all else works.
+//! Drivers that lack a function which the plugin can do without, under its hooks: what needs it is done in another way,
+//! or answers `UNSUPPORTED`, and all else works. `lacking` has the same for the whole runtime.
 
 use crossdock_sdk::abi::{MemoryKind, Status, StreamHandle};
 use crossdock_sdk::plugin::{
