@@ -151,9 +151,7 @@ impl Vendor for Hip {
             uuid,
             pci_bus_id: bus_id.map_or_else(|_| String::new(), |()| text_of(&bus)),
             total_memory: total as u64,
-            has_pools: self.0.hipMemPoolCreate.is_some()
-                && self.0.hipMallocFromPoolAsync.is_some()
-                && self.is(ordinal, device::MEMORY_POOLS_SUPPORTED),
+            has_pools: self.0.have_pools() && self.is(ordinal, device::MEMORY_POOLS_SUPPORTED),
             has_managed: self.is(ordinal, device::MANAGED_MEMORY)
                 && self.is(ordinal, device::CONCURRENT_MANAGED_ACCESS),
             waits_for_words: self.0.hipStreamWaitValue32.is_some()
@@ -245,12 +243,14 @@ impl Vendor for Hip {
     }
 
     fn create_pool(&self, ordinal: i32, keep: u64) -> Answer<u64> {
-        let (mut made, properties) = (0, PoolProperties::of(ordinal));
+        let (mut made, mut keep, properties) = (0, keep, PoolProperties::of(ordinal));
         call!(self.hipMemPoolCreate?(&raw mut made, &raw const properties))?;
-        let mut keep = keep;
         let key = pool::RELEASE_THRESHOLD;
-        call!(self.hipMemPoolSetAttribute?(made, key, &raw mut keep))?;
-        Ok(made)
+        let kept = call!(self.hipMemPoolSetAttribute?(made, key, &raw mut keep));
+        if kept.is_err() {
+            let _gone = self.destroy_pool(made);
+        }
+        kept.map(|()| made)
     }
 
     fn destroy_pool(&self, pool: u64) -> Answer {

@@ -169,6 +169,15 @@ macro_rules! call {
 pub(crate) use call;
 
 impl Functions {
+    /// Whether a pool can be made, used and ended.
+    pub(crate) const fn have_pools(&self) -> bool {
+        self.hipMemPoolCreate.is_some()
+            && self.hipMemPoolSetAttribute.is_some()
+            && self.hipMemPoolDestroy.is_some()
+            && self.hipMallocFromPoolAsync.is_some()
+            && self.hipFreeAsync.is_some()
+    }
+
     /// Opens the runtime's library. A library of a version that is not supported may lack functions too: then the version
     /// is the error.
     pub(crate) fn load() -> Result<Self, Unusable> {

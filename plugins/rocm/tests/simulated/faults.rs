@@ -211,3 +211,25 @@ fn nothing_waits_for_a_whole_device() {
     drop(rocm);
     assert_eq!(call!(hip.crossdock_sim_leaks() -> i64), 0);
 }
+
+/// A pool that cannot be used is given back, and memory comes without it.
+#[test]
+fn without_one_function_of_pools_memory_comes_without_them() {
+    let lacking = [
+        "fault=hipMemPoolSetAttribute@1=801",
+        "missing=hipMemPoolSetAttribute",
+        "missing=hipMemPoolDestroy",
+        "missing=hipMallocFromPoolAsync",
+        "missing=hipFreeAsync",
+    ];
+    let runs = lacking.map(|words| ["--rocm", "1", "--set", words, "--set", "leaks=1"]);
+    let runs: Vec<&[&str]> = runs.iter().map(<[&str; 6]>::as_slice).collect();
+    if !over(
+        "faults::without_one_function_of_pools_memory_comes_without_them",
+        &runs,
+    ) {
+        return;
+    }
+    let rocm = open();
+    exchange(&rocm).unwrap();
+}
