@@ -206,7 +206,12 @@ fn every_error_of_the_start_is_one_line() {
             ..Made::WORKING
         };
         let said = made.probed(|_| true);
-        let wanted = format!("broken `hipInit` returned {code} (TEXT): TEXT");
+        let advice = match code {
+            2 => "free memory of this machine",
+            35 => "update the driver, and restart the machine where that was done already",
+            _ => "restart the machine, or reinstall the driver",
+        };
+        let wanted = format!("broken `hipInit` returned {code} (TEXT): TEXT; {advice}");
         assert_eq!(said, wanted);
     }
 }
