@@ -161,11 +161,14 @@ macro_rules! call {
 pub(crate) use call;
 
 impl Functions {
-    /// Whether a pool can be made, used and ended.
+    /// Whether the driver has all that is asked of pools: a version that lacks one has none.
     pub(crate) const fn have_pools(&self) -> bool {
         self.cuMemPoolCreate.is_some()
-            && self.cuMemPoolSetAttribute.is_some()
             && self.cuMemPoolDestroy.is_some()
+            && self.cuMemPoolTrimTo.is_some()
+            && self.cuMemPoolSetAttribute.is_some()
+            && self.cuMemPoolGetAttribute.is_some()
+            && self.cuMemPoolSetAccess.is_some()
             && self.cuMemAllocFromPoolAsync.is_some()
             && self.cuMemFreeAsync.is_some()
     }

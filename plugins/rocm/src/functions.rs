@@ -169,11 +169,14 @@ macro_rules! call {
 pub(crate) use call;
 
 impl Functions {
-    /// Whether a pool can be made, used and ended.
+    /// Whether the runtime has all that is asked of pools: a version that lacks one has none.
     pub(crate) const fn have_pools(&self) -> bool {
         self.hipMemPoolCreate.is_some()
-            && self.hipMemPoolSetAttribute.is_some()
             && self.hipMemPoolDestroy.is_some()
+            && self.hipMemPoolTrimTo.is_some()
+            && self.hipMemPoolSetAttribute.is_some()
+            && self.hipMemPoolGetAttribute.is_some()
+            && self.hipMemPoolSetAccess.is_some()
             && self.hipMallocFromPoolAsync.is_some()
             && self.hipFreeAsync.is_some()
     }
