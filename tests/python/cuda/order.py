@@ -18,7 +18,7 @@ from rules_of_order import OF_THE_HOST, RULES, Rule, is_all_given_back
 
 # By these a stream waits for another one, or the host.
 OF_STREAMS = ["cuStreamWaitEvent"]
-BY_THE_HOST = ["cuEventSynchronize", "cuStreamSynchronize", "cuEventQuery"]
+BY_THE_HOST = ["cuEventSynchronize", "cuStreamSynchronize", "cuEventQuery", "cuStreamQuery"]
 # A host that asks may do so for ever.
 MOST = 8
 TRIES = 4
