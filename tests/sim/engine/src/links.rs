@@ -107,7 +107,9 @@ impl Load {
                 source,
                 bytes,
             } => ((*target, *source), *bytes, 0),
-            Body::Fill { target, bytes, .. } => ((*target, *target), *bytes, 0),
+            Body::Fill { target, rows, .. } => {
+                ((*target, *target), rows.bytes.saturating_mul(rows.count), 0)
+            }
             Body::Strided(walk) => (walk.first(), walk.volume(), walk.rows()),
             Body::Host(_)
             | Body::Record(_)

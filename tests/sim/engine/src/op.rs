@@ -54,6 +54,16 @@ pub(crate) struct Use {
     pub(crate) allocation: Option<(u64, u64)>,
 }
 
+/// Rows of bytes with gaps between them, where there are several.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rows {
+    pub(crate) count: u64,
+    /// Of each row.
+    pub(crate) bytes: u64,
+    /// From the beginning of a row to that of the next.
+    pub(crate) pitch: u64,
+}
+
 /// What is to be done.
 pub(crate) enum Body {
     Copy {
@@ -64,7 +74,7 @@ pub(crate) enum Body {
     Strided(Walk),
     Fill {
         target: u64,
-        bytes: u64,
+        rows: Rows,
         pattern: Box<[u8]>,
     },
     /// Called with the status that the device is lost with, if it is.

@@ -111,6 +111,24 @@ fn wake_precisely() {
     };
 }
 
+/// Repeats a pattern.
+///
+/// # Safety
+///
+/// The bytes are valid, and the pattern is not among them.
+unsafe fn fill(at: *mut u8, bytes: usize, pattern: &[u8]) {
+    let mut done = pattern.len().min(bytes);
+    // SAFETY: within the bytes that the caller vouches for.
+    unsafe { at.copy_from_nonoverlapping(pattern.as_ptr(), done) };
+    while done < bytes {
+        let more = done.min(bytes - done);
+        let behind = at.wrapping_add(done);
+        // SAFETY: as above, and what is filled already lies before it.
+        unsafe { behind.copy_from_nonoverlapping(at, more) };
+        done += more;
+    }
+}
+
 impl Body {
     /// Moves bytes to where they belong; nothing where the operation is about none.
     ///
@@ -133,19 +151,13 @@ impl Body {
             Self::Strided(walk) => unsafe { walk.run(arena) },
             Self::Fill {
                 target,
-                bytes,
+                rows,
                 pattern,
             } => {
-                let (at, bytes) = (arena.view(*target), size(*bytes));
-                let mut done = pattern.len().min(bytes);
-                // SAFETY: as above, within the filled range; the pattern is elsewhere.
-                unsafe { at.copy_from_nonoverlapping(pattern.as_ptr(), done) };
-                while done < bytes {
-                    let more = done.min(bytes - done);
-                    let behind = at.wrapping_add(done);
-                    // SAFETY: as above, and what is filled already lies before it.
-                    unsafe { behind.copy_from_nonoverlapping(at, more) };
-                    done += more;
+                for row in 0..rows.count {
+                    let at = arena.view(target + row * rows.pitch);
+                    // SAFETY: as above, within the filled rows; the pattern is elsewhere.
+                    unsafe { fill(at, size(rows.bytes), pattern) };
                 }
             }
             Self::Host(_)

@@ -94,17 +94,13 @@ pub(crate) fn fill(
     let Some((engine, _)) = objects().submit_to(call, stream)? else {
         return Ok(());
     };
-    for row in 0..height {
-        let skipped = row.checked_mul(pitch).ok_or(Code::INVALID_VALUE)?;
-        let at = dst.checked_add(skipped as u64).ok_or(Code::INVALID_VALUE)?;
-        // SAFETY: memory of the engine is checked, and no other is filled.
-        unsafe {
-            call.process
-                .engine
-                .fill(call.site, engine, at, width as u64, value)?
-        };
-    }
-    Ok(())
+    let rows = [height as u64, width as u64, pitch as u64];
+    // SAFETY: memory of the engine is checked, and no other is filled.
+    Ok(unsafe {
+        call.process
+            .engine
+            .fill_rows(call.site, engine, dst, rows, value)
+    }?)
 }
 
 /// Refuses rows of which one is outside of the allocation that they begin in, before any is filled.

@@ -7,7 +7,7 @@
 use std::time::Instant;
 
 use crate::memory::Life;
-use crate::op::{Body, Use};
+use crate::op::{Body, Rows, Use};
 use crate::state::State;
 use crate::strided::{Bytes, Walk};
 use crate::{Condition, Engine, Error, ReportKind, Site, Stream, Strided, Word};
@@ -99,6 +99,60 @@ impl Engine {
         bytes: u64,
         pattern: &[u8],
     ) -> Result<(), Error> {
+        let rows = Rows {
+            count: 1,
+            bytes,
+            pitch: bytes,
+        };
+        // SAFETY: the caller's promise, passed on.
+        unsafe { self.fill_all(site, stream, target, rows, pattern) }
+    }
+
+    /// The same of `count` rows of `bytes`, which begin `pitch` bytes apart: one operation.
+    ///
+    /// # Errors
+    ///
+    /// As [`Engine::fill`], and [`Error::Invalid`] where the rows overlap or end behind the last address.
+    ///
+    /// # Safety
+    ///
+    /// As [`Engine::fill`], for each row.
+    pub unsafe fn fill_rows(
+        &self,
+        site: Site,
+        stream: Stream,
+        target: u64,
+        [count, bytes, pitch]: [u64; 3],
+        pattern: &[u8],
+    ) -> Result<(), Error> {
+        let extent = pitch
+            .checked_mul(count)
+            .and_then(|extent| target.checked_add(extent));
+        if extent.is_none() || (count > 1 && pitch < bytes) {
+            return Err(Error::Invalid {
+                why: format!("{count} rows of {bytes} bytes cannot begin {pitch} bytes apart"),
+            });
+        }
+        let rows = Rows {
+            count,
+            bytes,
+            pitch,
+        };
+        // SAFETY: the caller's promise, passed on.
+        unsafe { self.fill_all(site, stream, target, rows, pattern) }
+    }
+
+    /// # Safety
+    ///
+    /// As [`Engine::fill_rows`], whose sums fit.
+    unsafe fn fill_all(
+        &self,
+        site: Site,
+        stream: Stream,
+        target: u64,
+        rows: Rows,
+        pattern: &[u8],
+    ) -> Result<(), Error> {
         let (mut state, site) = self.enter_on(site, stream)?;
         if pattern.is_empty() {
             return Err(Error::Invalid {
@@ -106,12 +160,15 @@ impl Engine {
             });
         }
         let mut uses = Vec::new();
-        if bytes > 0 {
-            uses.push(state.used(site, target, bytes, true)?);
+        if rows.bytes > 0 {
+            for row in 0..rows.count {
+                let at = target + row * rows.pitch;
+                uses.push(state.used(site, at, rows.bytes, true)?);
+            }
         }
         let body = Body::Fill {
             target,
-            bytes,
+            rows,
             pattern: pattern.into(),
         };
         state.submit(site, stream, body, uses)?;
