@@ -7,26 +7,14 @@ use crossdock_sdk::dlpack::{Dtype, Layout};
 
 use crate::driver::Driver;
 use crate::exchanges::{EXCHANGES, Foreign, LIMIT, Rig};
+use crate::optional::OPTIONAL;
 use crate::over;
-
-/// Each by itself, and all at once.
-const LACKING: [&str; 10] = [
-    "cuDeviceGetUuid_v2",
-    "cuMemPoolCreate",
-    "cuMemPoolDestroy",
-    "cuMemPoolTrimTo",
-    "cuMemPoolSetAttribute",
-    "cuMemPoolGetAttribute",
-    "cuMemPoolSetAccess",
-    "cuMemAllocFromPoolAsync",
-    "cuMemFreeAsync",
-    "cuStreamWaitValue32_v2",
-];
 
 #[test]
 fn what_a_driver_lacks_is_cleared_and_every_exchange_is_right() {
-    let sets = LACKING.map(|name| format!("missing={name}"));
-    let all = format!("missing={}", LACKING.join(","));
+    // Each by itself, and all at once.
+    let sets = OPTIONAL.map(|name| format!("missing={name}"));
+    let all = format!("missing={}", OPTIONAL.join(","));
     let sets = sets.iter().chain([&all]);
     let runs = sets.map(|set| ["--cuda", "2", "--set", set.as_str(), "--policy", "seeded"]);
     let runs: Vec<_> = runs.collect();

@@ -11,7 +11,7 @@ use crate::hooks::{BYTES, LIMIT_NS, allocate, device, free, open, round_trip};
 use crate::over;
 
 /// Those that a driver may lack (`functions.rs`).
-const OPTIONAL: [&str; 10] = [
+pub(crate) const OPTIONAL: [&str; 10] = [
     "cuDeviceGetUuid_v2",
     "cuMemAllocFromPoolAsync",
     "cuMemFreeAsync",

@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 use crossdock::{Device, Runtime};
 
 use crate::driver::Driver;
-use crate::{OVER, over, plugins};
+use crate::{OVER, is_long, over, plugins};
 use draw::Draw;
 use moves::{Ends, Source};
 use samples::{ARRANGEMENTS, Sample};
@@ -60,8 +60,7 @@ fn over_seeds(test: &str, policy: &str) -> bool {
     if std::env::var_os(OVER).is_some() {
         return over(test, &[]);
     }
-    let is_long = std::env::var_os("CROSSDOCK_LONG").is_some();
-    let seeds: Vec<usize> = (0..if is_long { 20 } else { 3 }).collect();
+    let seeds: Vec<usize> = (0..if is_long() { 20 } else { 3 }).collect();
     for seeds in seeds.chunks(AT_ONCE) {
         std::thread::scope(|scope| {
             for seed in seeds {
