@@ -1,4 +1,4 @@
-//! The simulated driver of `scripts/with-sim`, where this process has it: what its checker reports.
+//! The simulated drivers of `scripts/with-sim`, where this process has them: what their checker reports.
 #![expect(unsafe_code, reason = "calls a function of a library that is open")]
 
 use std::ffi::{CStr, c_char};
@@ -9,11 +9,12 @@ use serde_json::Value;
 /// Writes the reports so far, one a line, and forgets them where they fit; the bytes that they need.
 type TakeReports = unsafe extern "C" fn(*mut c_char, usize) -> i64;
 
-/// Takes what the checker has reported so far, each in a line; nothing where there is no such driver.
+/// Takes what the checker has reported so far, each in a line; nothing where there is no such library.
 pub(crate) fn take_reports() -> Vec<String> {
     let flags = RTLD_NOW | libc::RTLD_NOLOAD;
+    // One library is behind the names of all vendors.
     // SAFETY: nothing is loaded by it, so no code of the library runs.
-    let driver = unsafe { Library::open(Some("libcuda.so.1"), flags) };
+    let driver = unsafe { Library::open(Some("libcrossdock_sim.so"), flags) };
     let Ok(driver) = driver else {
         return Vec::new();
     };

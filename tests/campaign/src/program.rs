@@ -57,7 +57,12 @@ impl Case {
     /// What a simulated driver is to do, where devices of one take part.
     #[must_use]
     pub fn driver(&self) -> Option<&Engine> {
-        let has_driver = self.devices.iter().any(|name| name.starts_with("cuda"));
+        let is_of_one = |name: &String| {
+            ["cuda", "rocm"]
+                .iter()
+                .any(|vendor| name.starts_with(vendor))
+        };
+        let has_driver = self.devices.iter().any(is_of_one);
         has_driver.then_some(&self.engine)
     }
 

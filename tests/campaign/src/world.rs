@@ -212,29 +212,43 @@ fn open_table(
 pub const MANY_QUEUES: u32 = 256;
 
 fn is_peekable(device: &str, engine: &Engine) -> bool {
-    let is_simulated = ["asynchronous", "cuda"]
+    let is_simulated = ["asynchronous", "cuda", "rocm"]
         .iter()
         .any(|name| device.starts_with(name));
     !is_simulated || engine.queues >= MANY_QUEUES
 }
 
-/// Tells the simulated engine what its plugin is to read when it is opened.
+/// Tells the simulated engines what they are to read when they are opened.
 fn choose(case: &Case) {
     let Engine {
         policy,
         seed,
         queues,
     } = &case.engine;
-    let mut text = format!("policy={policy};seed={seed};queues={queues};memory=256M");
-    if case.driver().is_some() {
-        // The simulated driver of scripts/with-sim, which has words of its own.
-        text = format!("policy={policy};seed={seed};queues={queues};cuda=2;unrecorded=0");
-    } else if case.takes_turns() {
+    let words = format!("policy={policy};seed={seed};queues={queues}");
+    let mut plugin = format!("{words};memory=256M");
+    if case.takes_turns() {
         // The clock decides nothing: the runner moves on what nobody waits for.
-        text += ";turns=on;idle_ms=off";
+        plugin += ";turns=on;idle_ms=off";
     }
+    let [cuda, rocm] = ["cuda", "rocm"].map(|vendor| devices_of(vendor, &case.devices));
+    // That of `scripts/with-sim`, behind the vendors' own functions.
+    let driver = format!("{words};cuda={cuda};rocm={rocm};unrecorded=0");
     // SAFETY: no trial is running, so no thread of this process looks at the environment.
-    unsafe { std::env::set_var("CROSSDOCK_SIM", text) };
+    unsafe {
+        std::env::set_var("CROSSDOCK_ASYNCHRONOUS", plugin);
+        std::env::set_var("CROSSDOCK_SIM", driver);
+    }
+}
+
+/// How many devices of a vendor have to be there, for those that are named to be.
+fn devices_of(vendor: &str, devices: &[String]) -> u32 {
+    let index = |name: &String| -> Option<u32> {
+        let (plugin, index) = name.split_once(':').unwrap_or((name, "0"));
+        (plugin == vendor).then(|| index.parse().ok()).flatten()
+    };
+    let highest = devices.iter().filter_map(index).max();
+    highest.map_or(0, |index| index.saturating_add(1))
 }
 
 /// The engine behind a device, if it is a simulated one.

@@ -1,4 +1,4 @@
-//! Programs over the CUDA plugin and a simulated driver: a sample of them, and what was found there.
+//! Programs over the plugins of CUDA and ROCm and simulated drivers: a sample of them, and what was found there.
 #![expect(clippy::unwrap_used, reason = "a failure ends the test")]
 
 use std::path::Path;
@@ -7,21 +7,23 @@ use std::process::Command;
 use crossdock_campaign::program::{Call, Case, Element, Ending, Engine, Language, Op, Way};
 use crossdock_e2e::report;
 
-/// What the campaign says over two simulated devices, and its exit code; none where they are not built.
+/// What the campaign says over two simulated devices of each vendor, and its exit code; none where they are not built.
 fn said(arguments: &[&str]) -> Option<(Option<i32>, String)> {
     let campaign = Path::new(env!("CARGO_BIN_EXE_campaign"));
     let file = |name: &str| campaign.with_file_name(format!("libcrossdock_{name}.so"));
-    let (core, plugin) = (file("sim"), file("plugin_cuda"));
-    if let Some(absent) = [&core, &plugin].into_iter().find(|file| !file.exists()) {
+    let core = file("sim");
+    let plugins = ["plugin_cuda", "plugin_rocm", "plugin_asynchronous"].map(file);
+    let mut files = plugins.iter().chain([&core]);
+    if let Some(absent) = files.find(|file| !file.exists()) {
         report(&format!("skipped: {} is not built", absent.display()));
         return None;
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let output = Command::new(root.join("scripts/with-sim"))
-        .args(["--cuda", "2", "--"])
+        .args(["--cuda", "2", "--rocm", "2", "--"])
         .arg(campaign)
         .args(arguments)
-        .env("CROSSDOCK_SIM_LIBRARY", core)
+        .env("CROSSDOCK_SIM_LIBRARY", &core)
         .output()
         .unwrap();
     let said = [output.stderr, output.stdout].concat();
@@ -40,6 +42,19 @@ fn random_programs_over_a_simulated_driver_do_what_the_model_says() {
     };
     assert_eq!(code, Some(0), "{said}");
     assert!(said.contains("K=1: 4, K=2: 4, K=8: 4"), "{said}");
+}
+
+/// Devices of two vendors, and the plugin whose engine is its own, in one process.
+#[test]
+fn random_programs_over_two_vendors_do_what_the_model_says() {
+    let chosen = ["--kind", "b", "--seeds", "3", "--faults", "none"];
+    let devices = "cpu,asynchronous,cuda:1,rocm:0,rocm:1";
+    let Some((code, said)) = said(&[&chosen[..], &["--devices", devices]].concat()) else {
+        return;
+    };
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains(&devices.replace(',', ", ")), "{said}");
+    assert!(said.contains("K=1: 3, K=2: 3, K=8: 3"), "{said}");
 }
 
 /// A thread waits for a stream in the place of a host function that was refused, while the caller's stream stands

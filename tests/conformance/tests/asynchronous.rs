@@ -41,7 +41,7 @@ fn choices(seed: usize) -> Vec<(String, bool)> {
 fn passes(sim: &str, is_validated: bool) {
     let child = Command::new(std::env::current_exe().unwrap())
         .args(["--ignored", "--exact", "one_run", "--nocapture"])
-        .env("CROSSDOCK_SIM", sim)
+        .env("CROSSDOCK_ASYNCHRONOUS", sim)
         .env(VALIDATED, if is_validated { "1" } else { "0" })
         .output()
         .unwrap();

@@ -836,7 +836,7 @@ fn memory_of_ours_that_came_back_outlives_the_producers_work() {
 fn again(sim: &str, which: &[&str]) {
     let child = Command::new(std::env::current_exe().unwrap())
         .args(which)
-        .env("CROSSDOCK_SIM", sim)
+        .env("CROSSDOCK_ASYNCHRONOUS", sim)
         .env(AGAIN, "1")
         .output()
         .unwrap();

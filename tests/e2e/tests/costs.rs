@@ -55,7 +55,7 @@ fn one_pair(from: &Device, to: &Device) {
 fn the_first_move_on_a_held_stream_measures_nothing() {
     let name = "the_first_move_on_a_held_stream_measures_nothing";
     // All streams share one hardware queue, also that of a copy without a stream.
-    let queues = ("CROSSDOCK_SIM", "policy=threads;queues=1");
+    let queues = ("CROSSDOCK_ASYNCHRONOUS", "policy=threads;queues=1");
     if with_environment(name, &[queues]) {
         let builder = Runtime::builder().search(false).costs(CostCache::Memory);
         let runtime = builder.plugin(asynchronous()).open().unwrap();
@@ -105,7 +105,7 @@ fn cpu_and_link(costs: CostCache) -> (Runtime, Device, Device) {
 #[test]
 fn rows_go_the_way_that_is_right_for_rows() {
     let name = "rows_go_the_way_that_is_right_for_rows";
-    if with_environment(name, &[("CROSSDOCK_SIM", LINK)]) {
+    if with_environment(name, &[("CROSSDOCK_ASYNCHRONOUS", LINK)]) {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("costs.json");
         let (runtime, cpu, device) = cpu_and_link(CostCache::File(file.clone()));
@@ -161,7 +161,7 @@ fn rows_go_the_way_that_is_right_for_rows() {
 fn rows_that_there_is_no_room_to_pack_are_copied_as_they_are() {
     let name = "rows_that_there_is_no_room_to_pack_are_copied_as_they_are";
     let link = format!("{LINK};memory=64M");
-    if with_environment(name, &[("CROSSDOCK_SIM", &link)]) {
+    if with_environment(name, &[("CROSSDOCK_ASYNCHRONOUS", &link)]) {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("costs.json");
         measure_rows(&file);
@@ -244,7 +244,7 @@ fn price(file: &Path) {
 fn how_much_rows_gain_by_their_own_costs() {
     let name = "how_much_rows_gain_by_their_own_costs";
     let link = format!("{LINK};paced=on;policy=threads");
-    if !with_environment(name, &[("CROSSDOCK_SIM", &link)]) {
+    if !with_environment(name, &[("CROSSDOCK_ASYNCHRONOUS", &link)]) {
         return;
     }
     let (_runtime, cpu, device) = cpu_and_link(CostCache::Memory);

@@ -88,7 +88,7 @@ fn a_stream_of_another_device_that_waited_for_a_lost_one_is_not_lost() {
     let name = "a_stream_of_another_device_that_waited_for_a_lost_one_is_not_lost";
     if with_environment(
         name,
-        &[("CROSSDOCK_SIM", "fault=run:1:fill@1=DEVICE_LOST!")],
+        &[("CROSSDOCK_ASYNCHRONOUS", "fault=run:1:fill@1=DEVICE_LOST!")],
     ) {
         let rig = Simulated::new();
         let [cpu, one, two] = ["cpu:0", "vpi:0", "vpi:1"].map(|name| rig.device(name));

@@ -17,7 +17,7 @@ const DIRECT: RouteChoice = RouteChoice::Only(RouteKind::Direct);
 
 /// Runs a test again over devices with these choices. `true` there.
 fn with(test: &str, sim: &str) -> bool {
-    with_environment(test, &[("CROSSDOCK_SIM", sim)])
+    with_environment(test, &[("CROSSDOCK_ASYNCHRONOUS", sim)])
 }
 
 fn layout() -> Layout {
@@ -300,7 +300,7 @@ fn threads_that_move_at_once_prove_the_link_once() {
 
 /// The route of a first and of a second move by a plugin one of whose hooks fails the first time.
 fn routes_with(faults: &str, sim: &str, test: &str) -> Option<[Route; 2]> {
-    let variables = [("CROSSDOCK_FAULT", faults), ("CROSSDOCK_SIM", sim)];
+    let variables = [("CROSSDOCK_FAULT", faults), ("CROSSDOCK_ASYNCHRONOUS", sim)];
     with_environment(test, &variables).then(|| {
         let rig = Simulated::new();
         let routes = [(); 2].map(|()| moved(&rig, THERE, RouteChoice::Best));

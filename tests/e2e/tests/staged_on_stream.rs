@@ -184,7 +184,10 @@ fn copies_both_ways_at_once_stand_still_for_nobody() {
 fn where_a_wait_may_hold_up_other_streams_the_caller_waits_for_the_copy() {
     let name = "where_a_wait_may_hold_up_other_streams_the_caller_waits_for_the_copy";
     for queues in ["1", "2", "8"] {
-        if !with_environment(name, &[("CROSSDOCK_SIM", &format!("queues={queues}"))]) {
+        if !with_environment(
+            name,
+            &[("CROSSDOCK_ASYNCHRONOUS", &format!("queues={queues}"))],
+        ) {
             continue;
         }
         let rig = rig();
@@ -281,7 +284,10 @@ fn staged_copies_keep_their_order_under_every_policy() {
         "seeded;seed=2",
         "seeded;seed=3",
     ] {
-        if !with_environment(name, &[("CROSSDOCK_SIM", &format!("policy={policy}"))]) {
+        if !with_environment(
+            name,
+            &[("CROSSDOCK_ASYNCHRONOUS", &format!("policy={policy}"))],
+        ) {
             continue;
         }
         let rig = rig();

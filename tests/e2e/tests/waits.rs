@@ -133,7 +133,7 @@ fn who_copies_through_a_queue_that_stands_still_goes_on_by_a_completion_after_a_
     let name = "who_copies_through_a_queue_that_stands_still_goes_on_by_a_completion_after_a_panic";
     let faults = ("CROSSDOCK_FAULT", "asynchronous.event_complete:1=PANIC");
     // All streams share one hardware queue, also that of a copy which ends before it returns.
-    let queues = ("CROSSDOCK_SIM", "policy=threads;queues=1");
+    let queues = ("CROSSDOCK_ASYNCHRONOUS", "policy=threads;queues=1");
     if with_environment(name, &[faults, queues]) {
         let rig = Simulated::new();
         let held = Arc::new(Held::new(&rig.device("vpi:0")));
@@ -157,7 +157,7 @@ fn a_stream_waits_for_failed_work_though_no_stream_stood_in_line_for_its_end() {
         "CROSSDOCK_FAULT",
         "asynchronous.stream_wait_event:2=OOM_HOST",
     );
-    let queues = ("CROSSDOCK_SIM", "policy=threads;queues=1");
+    let queues = ("CROSSDOCK_ASYNCHRONOUS", "policy=threads;queues=1");
     if with_environment(name, &[faults, queues]) {
         let rig = Simulated::new();
         let (vpi, cpu) = (rig.device("vpi:0"), rig.device("cpu:0"));
@@ -178,7 +178,10 @@ fn a_stream_waits_for_failed_work_though_no_stream_stood_in_line_for_its_end() {
 #[test]
 fn who_waits_for_failed_work_is_told_of_it_while_another_stream_is_held_up() {
     let name = "who_waits_for_failed_work_is_told_of_it_while_another_stream_is_held_up";
-    if with_environment(name, &[("CROSSDOCK_SIM", "policy=threads;queues=1")]) {
+    if with_environment(
+        name,
+        &[("CROSSDOCK_ASYNCHRONOUS", "policy=threads;queues=1")],
+    ) {
         let rig = Simulated::new();
         let vpi = rig.device("vpi:0");
         let tensor = filled(&vpi, 1);

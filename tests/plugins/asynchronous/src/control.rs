@@ -45,7 +45,7 @@ pub struct Control {
     pub trace: unsafe extern "C" fn(control: *const Self) -> u64,
     /// Nanoseconds of simulated time until now, as the host knows them.
     pub now_ns: unsafe extern "C" fn(control: *const Self) -> u64,
-    /// Adds faults, written as in `CROSSDOCK_SIM`; 0, or 1 after it told `sink` what is wrong.
+    /// Adds faults, written as in `CROSSDOCK_ASYNCHRONOUS`; 0, or 1 after it told `sink` what is wrong.
     pub inject: unsafe extern "C" fn(
         control: *const Self,
         text: *const u8,

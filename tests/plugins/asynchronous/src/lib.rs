@@ -12,7 +12,7 @@
 //!
 //! # Choices
 //!
-//! `CROSSDOCK_SIM="KEY=VALUE;.."` is read at `probe` and `open`; what cannot be read is `INVALID`.
+//! `CROSSDOCK_ASYNCHRONOUS="KEY=VALUE;.."` is read at `probe` and `open`; what cannot be read is `INVALID`.
 //!
 //! | key | value | without it |
 //! | --- | --- | --- |
@@ -42,7 +42,7 @@
 //!
 //! | file | what it holds |
 //! | --- | --- |
-//! | `settings` | what `CROSSDOCK_SIM` chooses |
+//! | `settings` | what `CROSSDOCK_ASYNCHRONOUS` chooses |
 //! | `plugin`, `device` | the life of the plugin, and what its devices can do |
 //! | `memory`, `transfer`, `streams`, `shared` | the hooks |
 //! | `lent`, `uses` | what is alive: lent host memory, and the work that may use it |

@@ -1,4 +1,4 @@
-//! What `CROSSDOCK_SIM` chooses: `devices=2;queues=2;policy=seeded;seed=7;link=1:10G,1000,500;
+//! What `CROSSDOCK_ASYNCHRONOUS` chooses: `devices=2;queues=2;policy=seeded;seed=7;link=1:10G,1000,500;
 //! fault=run:copy@3=VENDOR`.
 
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crossdock_sim_engine::{Config, Fault, Link, Moment, Policy};
 use crate::peers::Links;
 
 /// The variable that is read when the plugin is opened.
-pub(crate) const VARIABLE: &str = "CROSSDOCK_SIM";
+pub(crate) const VARIABLE: &str = "CROSSDOCK_ASYNCHRONOUS";
 
 /// What is chosen.
 #[derive(Debug)]
