@@ -234,10 +234,12 @@ fn choose(case: &Case) {
     let [cuda, rocm] = ["cuda", "rocm"].map(|vendor| devices_of(vendor, &case.devices));
     // That of `scripts/with-sim`, behind the vendors' own functions.
     let driver = format!("{words};cuda={cuda};rocm={rocm};unrecorded=0");
-    // SAFETY: no trial is running, so no thread of this process looks at the environment.
-    unsafe {
-        std::env::set_var("CROSSDOCK_ASYNCHRONOUS", plugin);
-        std::env::set_var("CROSSDOCK_SIM", driver);
+    for (name, words) in [
+        ("CROSSDOCK_ASYNCHRONOUS", plugin),
+        ("CROSSDOCK_SIM", driver),
+    ] {
+        // SAFETY: no trial is running, so no thread of this process looks at the environment.
+        unsafe { std::env::set_var(name, words) };
     }
 }
 

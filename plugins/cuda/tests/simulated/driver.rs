@@ -37,12 +37,6 @@ impl Driver {
         context
     }
 
-    /// Makes a context the thread's.
-    pub(crate) fn enter(&self, context: u64) {
-        let set = call!(self.cuCtxSetCurrent(context => u64) -> c_int);
-        assert_eq!(set, 0);
-    }
-
     pub(crate) fn current(&self) -> u64 {
         let mut context = 0;
         assert_eq!(

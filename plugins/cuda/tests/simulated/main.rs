@@ -5,7 +5,7 @@
 //! | --- | --- |
 //! | `driver`, `hooks` | the driver as other libraries call it, with what the simulator tells; the plugin without a host |
 //! | `conformance` | the suite that every plugin passes |
-//! | `matrix`, `exchanges` | every pair of devices; one exchange of each kind, for tests that make a call fail |
+//! | `exchanges` | one exchange of each kind, for tests that make a call fail |
 //! | `addresses`, `claims`, `masks` | whose an address is, what others say of it, which device a number means |
 //! | `memory`, `frees`, `deleters` | what is kept, how each kind of memory goes back, deleters of others |
 //! | `copies`, `contexts`, `captures`, `peers` | copies on streams, contexts and captures of others, links |
@@ -45,7 +45,6 @@ mod hooks;
 mod lacking;
 mod losses;
 mod masks;
-mod matrix;
 mod memory;
 mod optional;
 mod peers;

@@ -6,7 +6,7 @@ use crossdock_sdk::dlpack::{Dtype, Layout};
 
 use super::draw::Draw;
 use super::expected::{CHOICES, expected, judged};
-use super::moves::Ends;
+use super::moves::{Ends, moved};
 use super::samples::Sample;
 
 /// How many moves one behind the other.
@@ -22,12 +22,8 @@ pub(super) fn chain(sample: &Sample, ends: &[Ends], draw: &mut Draw) {
     for _ in 0..HOPS {
         let (to, choice, on) = (draw.one(ends), *draw.one(&CHOICES), draw.one(ends));
         let from = here.device().clone();
-        way = format!(
-            "{way} -> {} by {choice:?} on {}",
-            to.device.id(),
-            on.device.id()
-        );
-        let moved = here.to_on(&to.device, choice, &on.stream);
+        let (moved, on) = moved(&here, to, choice, Some(on));
+        way = format!("{way} -> {} by {choice:?} {on}", to.device.id());
         if let Some((moved, _)) = judged(&way, moved, expected(&from, &to.device, choice)) {
             here = moved;
         }
@@ -42,6 +38,9 @@ pub(super) fn chain(sample: &Sample, ends: &[Ends], draw: &mut Draw) {
 
 /// Moves what a stream writes that waits for the host. Another thread lets it go on, before the move or behind it.
 pub(super) fn behind_a_held_stream(from: &Ends, to: &Ends, draw: &mut Draw) {
+    if from.stream.is_none() {
+        return;
+    }
     let layout = Layout::compact(Dtype::UINT16, &[7, 333]).unwrap();
     let bytes = usize::try_from(layout.bytes()).unwrap();
     let (old, new) = (draw.bytes(bytes), draw.bytes(bytes));
@@ -54,7 +53,8 @@ pub(super) fn behind_a_held_stream(from: &Ends, to: &Ends, draw: &mut Draw) {
         );
         stream.wait(&host_event).unwrap();
         tensor.copy_from(&content, Some(&stream)).unwrap();
-        let on = *draw.one(&[&stream, &to.stream]);
+        let on = *draw.one(&[Some(&stream), to.stream.as_ref()]);
+        let on = on.unwrap_or(&stream);
         let moved = std::thread::scope(|scope| {
             scope.spawn(|| host_event.complete(Status::OK).unwrap());
             tensor.to_on(&to.device, choice, on)
@@ -74,12 +74,10 @@ pub(super) fn over_many_parts(from: &Ends, to: &Ends, draw: &mut Draw) {
     let content = draw.bytes(usize::try_from(layout.bytes()).unwrap());
     let choice = *draw.one(&CHOICES);
     let tensor = Tensor::from_bytes(&from.device, &layout, &content).unwrap();
-    let moved = tensor.to_on(&to.device, choice, &draw.one(&[from, to]).stream);
-    let what = format!(
-        "large, {} -> {} by {choice:?}",
-        from.device.id(),
-        to.device.id()
-    );
+    let on = *draw.one(&[from, to]);
+    let (moved, on) = moved(&tensor, to, choice, Some(on));
+    let (one, other) = (from.device.id(), to.device.id());
+    let what = format!("large, {one} -> {other} by {choice:?} {on}");
     let expected = expected(&from.device, &to.device, choice);
     if let Some((moved, _)) = judged(&what, moved, expected) {
         assert!(moved.read().unwrap() == content, "{what}");

@@ -1,58 +1,36 @@
 //! Memory and streams of others: taken in, moved to every device, and let go.
 
 use crossdock::{MemoryOwner, Runtime, Stream, Tensor};
-use crossdock_sdk::dlpack::{DataWord, Device, DeviceType, Dtype, Flags, Layout, TensorView};
+use crossdock_sdk::dlpack::{DataWord, Dtype, Flags, Layout, TensorView};
 
 use super::draw::Draw;
 use super::expected::{CHOICES, expected, judged};
 use super::moves::Ends;
-use crate::driver::Driver;
-
-/// What others made. Giving it back waits for its device, as the driver has it.
-pub(super) struct Lent<'a> {
-    driver: &'a Driver,
-    context: u64,
-    address: u64,
-    stream: u64,
-}
-
-impl Drop for Lent<'_> {
-    fn drop(&mut self) {
-        self.driver.enter(self.context);
-        self.driver.destroy_stream(self.stream);
-        self.driver.free(self.address);
-        self.driver.destroy_context(self.context);
-    }
-}
+use super::vendors::{Lent, Vendor};
 
 const BYTES: usize = 9999;
 
-/// Imports memory of a context of others on each device, in the order of a stream of theirs.
+/// Imports memory of others on each device of a vendor, in the order of a stream of theirs.
 pub(super) fn all<'a>(
     runtime: &Runtime,
-    driver: &'a Driver,
+    vendor: &'a Vendor,
     ends: &[Ends],
     draw: &mut Draw,
 ) -> Vec<Lent<'a>> {
     [0, 1]
-        .map(|ordinal| import(runtime, driver, ordinal, ends, draw))
+        .map(|ordinal| import(runtime, vendor, ordinal, ends, draw))
         .into()
 }
 
 fn import<'a>(
     runtime: &Runtime,
-    driver: &'a Driver,
+    vendor: &'a Vendor,
     ordinal: i32,
     ends: &[Ends],
     draw: &mut Draw,
 ) -> Lent<'a> {
-    let lent = Lent {
-        driver,
-        context: driver.create_context(ordinal),
-        address: driver.allocate(BYTES),
-        stream: driver.create_stream(),
-    };
-    let id = Device::new(DeviceType::CUDA, ordinal);
+    let lent = Lent::new(vendor, ordinal, BYTES);
+    let id = vendor.device(ordinal);
     let device = runtime.device(id).unwrap();
     let content = draw.bytes(BYTES);
     for to in ends {
@@ -77,7 +55,7 @@ fn import<'a>(
             if let Some((moved, _)) = judged(&what, moved, expected) {
                 assert!(moved.read().unwrap() == content, "{what}");
             }
-            assert_eq!(driver.current(), lent.context);
+            assert!(lent.is_current(), "{what}");
         }
     }
     lent

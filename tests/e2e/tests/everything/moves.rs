@@ -1,21 +1,43 @@
 //! One tensor to one device by each route, behind work that may be pending on a stream of its own device.
 
-use crossdock::{Device, RouteKind, Stream, Tensor};
+use crossdock::{Device, Error, Route, RouteChoice, RouteKind, Stream, Tensor};
+
+use crossdock_sdk::abi::Status;
 
 use super::draw::Draw;
 use super::expected::{CHOICES, expected, judged};
 use super::samples::Sample;
 
-/// A device, and a stream of it.
+/// A device, and a stream of it where it has streams.
 pub(super) struct Ends {
     pub(super) device: Device,
-    pub(super) stream: Stream,
+    pub(super) stream: Option<Stream>,
 }
 
 impl Ends {
     pub(super) fn new(device: Device) -> Self {
-        let stream = Stream::new(&device).unwrap();
+        let stream = match Stream::new(&device) {
+            Err(error) if error.status() == Some(Status::UNSUPPORTED) => None,
+            stream => Some(stream.unwrap()),
+        };
         Self { device, stream }
+    }
+}
+
+/// Moves on the stream of a device, or at once where that has none; and which of both it was.
+pub(super) fn moved(
+    tensor: &Tensor,
+    to: &Ends,
+    choice: RouteChoice,
+    on: Option<&Ends>,
+) -> (Result<(Tensor, Route), Error>, String) {
+    let stream = on.and_then(|on| Some((&on.device, on.stream.as_ref()?)));
+    match stream {
+        None => (tensor.to(&to.device, choice), "at once".to_owned()),
+        Some((device, stream)) => {
+            let on = format!("on a stream of {}", device.id());
+            (tensor.to_on(&to.device, choice, stream), on)
+        }
     }
 }
 
@@ -49,7 +71,7 @@ impl<'a> Source<'a> {
 
     /// Puts a content there in the order of its device's stream, and waits for nothing.
     fn write(&self, content: usize) {
-        let stream = Some(&self.ends.stream);
+        let stream = self.ends.stream.as_ref();
         self.whole
             .copy_from(&self.contents[content], stream)
             .unwrap();
@@ -63,14 +85,7 @@ impl<'a> Source<'a> {
             let content = self.turn % 2;
             self.write(content);
             let streams = [None, Some(self.ends), Some(to), Some(draw.one(all))];
-            let on = *draw.one(&streams);
-            let moved = match on {
-                None => self.part.to(&to.device, choice),
-                Some(on) => self.part.to_on(&to.device, choice, &on.stream),
-            };
-            let on = on.map_or("at once".to_owned(), |on| {
-                format!("on a stream of {}", on.device.id())
-            });
+            let (moved, on) = moved(&self.part, to, choice, *draw.one(&streams));
             let what = format!(
                 "{}, {} -> {} by {choice:?} {on}",
                 self.sample.name,
