@@ -249,6 +249,37 @@ fn a_part_that_fails_fails_the_stream_and_the_content_and_nothing_else() {
     }
 }
 
+/// Two devices of one plugin may be of two drivers, whose streams cannot wait for each other: the host lets one wait,
+/// whichever of the waits is refused.
+#[test]
+fn memory_that_a_staged_copy_has_yet_to_write_outlives_a_later_user_that_the_host_holds_up() {
+    let name =
+        "memory_that_a_staged_copy_has_yet_to_write_outlives_a_later_user_that_the_host_holds_up";
+    for wait in 1..=8 {
+        let faults = format!("asynchronous.stream_wait_event:{wait}=UNSUPPORTED");
+        if !with_faults(name, &faults) {
+            continue;
+        }
+        let rig = rig();
+        let [cpu, one, two] = devices(&rig);
+        let (source, copy) = (filled(&cpu, LONG, 4), filled(&one, LONG, 5));
+        let ((first, gate), second) = (held(&cpu), Stream::new(&two).unwrap());
+        source.written_on(&first).unwrap();
+        let Ok((moved, _)) = source.to_on(&one, STAGED, &Stream::new(&one).unwrap()) else {
+            return;
+        };
+        let copied = copy.copy_from(&moved, Some(&second));
+        drop(moved);
+        gate.complete(Status::OK).unwrap();
+        if copied.is_ok() {
+            assert!(copy.read().unwrap() == bytes(LONG, 4), "wait {wait}");
+        }
+        rig.runtime.wait_for_releases(LIMIT).unwrap();
+        rig.assert_clean();
+        return;
+    }
+}
+
 #[test]
 fn what_a_plugin_that_panicked_may_still_write_is_never_given_back() {
     let name = "what_a_plugin_that_panicked_may_still_write_is_never_given_back";

@@ -81,12 +81,15 @@ impl WorkStream<'_> {
                 }
                 is_native
             } else {
-                match self.wait(&event, tolerates_failure)? {
+                let method = self.wait(&event, tolerates_failure)?;
+                // What the host submits later is given up where one of its plugins breaks down.
+                let is_submitted = !event.is_for_others() || event.is_known_done();
+                match method {
                     WaitMethod::Blocked => true,
-                    WaitMethod::Native => !event.is_for_others() || event.is_known_done(),
+                    WaitMethod::Native => is_submitted,
                     // Given up only where the event's plugin is no longer called: if it is this
                     // stream's as well, it does nothing more here.
-                    WaitMethod::HostEvent => self.is_of_plugin_of(&event),
+                    WaitMethod::HostEvent => is_submitted && self.is_of_plugin_of(&event),
                     WaitMethod::HostThread => false,
                 }
             };

@@ -29,7 +29,9 @@ pub(super) fn chain(sample: &Sample, ends: &[Ends], draw: &mut Draw) {
         }
     }
     drop(whole);
-    let found = here.read().unwrap();
+    let found = here
+        .read()
+        .unwrap_or_else(|error| panic!("{way}: {error}: {}", error.why()));
     assert!(
         sample.is_same(&found, &sample.part_of_bytes(content)),
         "{way}"

@@ -17,15 +17,15 @@ const NOT_REACHED: &str = "direct: neither plugin reaches the other's memory";
 /// The route that is taken; none where the choice has none.
 pub(super) fn expected(from: &Device, to: &Device, choice: RouteChoice) -> Option<RouteKind> {
     let is_host = |device: &Device| device.plugin().name() == "cpu";
+    // Memory that is the host's own, or is mapped for it; and a device that works on such memory where it lies.
+    let is_hosts = is_host(from) || from.plugin().hooks().table().map().is_some();
+    let adopts = to.capabilities().contains(Capabilities::ADOPT_HOST);
     let reaches = Arc::ptr_eq(from.plugin(), to.plugin()) || is_host(from) || is_host(to);
     match choice {
         RouteChoice::Only(RouteKind::Direct) => reaches.then_some(RouteKind::Direct),
         RouteChoice::Only(kind) => Some(kind),
         _ if from == to => Some(RouteKind::Alias),
-        _ if is_host(from) && to.capabilities().contains(Capabilities::ADOPT_HOST) => {
-            Some(RouteKind::Alias)
-        }
-        _ if is_host(to) && from.plugin().hooks().table().map().is_some() => Some(RouteKind::Alias),
+        _ if is_hosts && (adopts || is_host(to)) => Some(RouteKind::Alias),
         _ if reaches => Some(RouteKind::Direct),
         _ => Some(RouteKind::Staged),
     }
