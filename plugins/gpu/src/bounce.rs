@@ -17,7 +17,7 @@ use crate::native::NativeEvent;
 use crate::place::Place;
 use crate::stream::Stream;
 use crate::vendor::{Kind, Vendor, Way};
-use crate::work::all;
+use crate::work::{all, finish, follow};
 
 /// What a stream keeps for such copies: pinned blocks, and a second stream, so that the host moves the bytes of one
 /// part while the device moves those of another.
@@ -82,10 +82,11 @@ pub(crate) unsafe fn bounced<V: Vendor>(
     };
     let lanes_of_parts = parts.zip(lanes.iter().copied().cycle());
     let done = all(lanes_of_parts, |(bytes, lane)| part(bytes, lane));
-    let joined = join(inside, stream, on, &lanes).map_err(Fault::of_begun);
     // Where a part is refused, those before it are on the streams already. The copy has failed for the caller, who
     // may free the memory: so they must not touch it any more.
-    done.and(joined).inspect_err(|_| permit.withdraw())
+    let done = done.inspect_err(|_| permit.withdraw());
+    let joined = join(inside, stream, on, &lanes).map_err(Fault::of_begun);
+    done.and(joined.inspect_err(|_| permit.withdraw()))
 }
 
 /// The lanes of a copy: the stream itself, and its helper where there is more than one part. A copy in another context
@@ -123,8 +124,11 @@ fn join<V: Vendor>(
     let Some(helper) = lanes.get(1) else {
         return Ok(());
     };
-    let end = NativeEvent::record(&stream.device, inside, stream.context, helper.stream)?;
-    inside.ask(|vendor| vendor.wait_event(on, end.raw))
+    let end = NativeEvent::record(&stream.device, inside, stream.context, helper.stream);
+    let end = end.inspect_err(|_| {
+        let _over = finish(inside, helper.stream);
+    })?;
+    follow(inside, on, &end)
 }
 
 impl<V: Vendor> Stream<V> {

@@ -54,11 +54,11 @@ impl Fault {
         self
     }
 
-    /// The same after other calls of this operation have put work on a stream: `UNSUPPORTED` would say that nothing was
-    /// changed, and the host would try another way.
+    /// The same after other calls of this operation have put work on a stream: `UNSUPPORTED` and `CAPTURING` would say
+    /// that nothing was, and the host would try another way, or free what that work uses.
     pub(crate) fn of_begun(self) -> Self {
         match self.status {
-            Status::UNSUPPORTED => self.with_status(Status::VENDOR),
+            Status::UNSUPPORTED | Status::CAPTURING => self.with_status(Status::VENDOR),
             _ => self,
         }
     }

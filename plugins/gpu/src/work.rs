@@ -90,11 +90,14 @@ impl<'a, V: Vendor> Site<'a, V> {
         let done = done.and_then(|()| work(&inside, raw));
         // Also after a refusal: parts of the work may be on the stream, and the caller's stream waits for them.
         let after = NativeEvent::record(self.device, &inside, self.context, raw);
+        if after.is_err() {
+            // Then this thread waits, as the caller may free the memory.
+            let _over = finish(&inside, raw);
+        }
         // Its work completes all the same.
         self.device.report(inside.vendor().destroy_stream(raw));
         drop(inside);
-        let held =
-            after.and_then(|after| outside.ask(|vendor| vendor.wait_event(stream.raw, after.raw)));
+        let held = after.and_then(|after| follow(outside, stream.raw, &after));
         done.and(held.map_err(Fault::of_begun))
     }
 
@@ -144,9 +147,23 @@ pub(crate) fn all<T>(
     Ok(())
 }
 
+/// Lets a stream wait for work on another one, which the caller takes to be on this one. So where the driver cannot let
+/// it wait, this thread does: the caller may free the memory once its own stream is over.
+pub(crate) fn follow<V: Vendor>(
+    inside: &Entered<'_, V>,
+    stream: u64,
+    end: &NativeEvent<V>,
+) -> Result<(), Fault> {
+    let wait = || inside.ask(|vendor| vendor.wait_event(stream, end.raw));
+    // This thread may be who lets the work go on, so it waits only if a second try fails too.
+    wait().or_else(|_| wait()).inspect_err(|_| {
+        let _over = end.wait(Deadline::after(None));
+    })
+}
+
 /// Waits until nothing of a stream's runs any more. A driver may tell of work that failed once, and by this call: so
 /// work counts as failed where the call did, and the question after it finds nothing.
-fn finish<V: Vendor>(inside: &Entered<'_, V>, stream: u64) -> Result<(), Fault> {
+pub(crate) fn finish<V: Vendor>(inside: &Entered<'_, V>, stream: u64) -> Result<(), Fault> {
     let Err(code) = inside.vendor().synchronize_stream(stream) else {
         return Ok(());
     };

@@ -48,7 +48,7 @@ typedef int32_t xd_status;
 #define XD_STALE 12
 /** It overlaps or contradicts something that exists. */
 #define XD_CONFLICT 13
-/** The stream is being captured, so it cannot be synchronized. */
+/** The stream is being captured: nothing was put on it, and it cannot be synchronized. */
 #define XD_CAPTURING 14
 /** The system forbids it. */
 #define XD_PERMISSION 15

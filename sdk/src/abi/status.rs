@@ -54,7 +54,7 @@ statuses! {
     STALE = 12;
     /// It overlaps or contradicts something that exists.
     CONFLICT = 13;
-    /// The stream is being captured, so it cannot be synchronized.
+    /// The stream is being captured: nothing was put on it, and it cannot be synchronized.
     CAPTURING = 14;
     /// The system forbids it.
     PERMISSION = 15;

@@ -192,6 +192,36 @@ def rule_68_bug_26_nothing_that_a_capture_forbids() -> None:
 
 
 @test
+def rule_68_what_a_capture_refuses_was_not_begun() -> None:
+    """So the tensors can be used at once, and dropped without a trace."""
+    tensor, source = xd.full(BYTES, 7, dtype="uint8", device="cuda:0"), xd.full(BYTES, 3, dtype="uint8")
+    stream = driver.stream()
+    wrapped = xd.Stream("cuda:0", native=stream)
+    before = xd._crossdock._counted_leaks(), tensor.device.memory_usage().used
+    driver.call("cuStreamBeginCapture_v2", U64(stream), 2)
+    works: list[Callable[[], object]] = [
+        lambda: tensor.fill(1, stream=wrapped),
+        lambda: source.to("cuda:0", stream=wrapped, copy=True),
+        lambda: tensor.to("cpu", stream=wrapped, copy=True),
+        lambda: tensor.to("cuda:1", stream=wrapped, copy=True),
+    ]
+    for work in works:
+        try:
+            work()
+        except xd.DeviceError as refusal:
+            assert "captures" in str(refusal), refusal
+        else:
+            raise AssertionError("it was put on a captured stream")
+        assert (set(tensor.tolist()), set(source.tolist())) == ({7}, {3})
+    ended = U64()
+    driver.call("cuStreamEndCapture", U64(stream), ctypes.byref(ended))
+    assert ended.value
+    driver.call("cuGraphDestroy", ended)
+    xd.wait_for_releases(60)
+    assert (xd._crossdock._counted_leaks(), tensor.device.memory_usage().used) == before
+
+
+@test
 def bug_27_a_thread_without_a_context_frees_and_has_none_afterwards() -> None:
     tensors = [xd.asarray(np.full(BYTES, 7, np.uint8)).to(f"cuda:{device}") for device in (0, 1)]
     contexts: list[int] = []

@@ -40,7 +40,7 @@
 //! and streams of its own plugin wait for it as for another plugin's. A write without a stream
 //! that fails is not remembered: a refusal looks like a failure there, and its caller knows. Of work that
 //! fails as it is put on a stream a part may be there, so the memories are kept until what is on the
-//! stream by then is over.
+//! stream by then is over. Only `UNSUPPORTED` and `CAPTURING` say that nothing is there.
 //!
 //! *Exports.* A consumer may write what it gets, unless that is read-only, so an export on a
 //! stream comes after all work on the memory. An export for the host comes after the last write

@@ -318,7 +318,11 @@ fn remember_begun(
     mut uses: Vec<MemoryUse<'_>>,
     error: &Error,
 ) {
-    let is_known = error.is_unsupported() || process_state::is_exit_or_fork(error);
+    let was_refused = matches!(
+        error.status(),
+        Some(Status::UNSUPPORTED | Status::CAPTURING)
+    );
+    let is_known = was_refused || process_state::is_exit_or_fork(error);
     if is_known || error.status() == Some(Status::PANIC) {
         return;
     }

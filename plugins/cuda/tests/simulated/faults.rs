@@ -4,13 +4,13 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crossdock_plugin_cuda::Plugin as Cuda;
-use crossdock_sdk::abi::{FillArgs, HostFunction, MemoryKind, Status, StreamHandle};
+use crossdock_sdk::abi::{AllocateArgs, FillArgs, HostFunction, MemoryKind, Status, StreamHandle};
 use crossdock_sdk::plugin::{
     Error, Fill as _, HostCalls as _, HostEvents as _, Plugin as _, Streams as _,
 };
 
 use crate::driver::Driver;
-use crate::hooks::{BYTES, LIMIT_NS, allocate, device, free, open, round_trip};
+use crate::hooks::{BYTES, LIMIT_NS, allocate, device, download, free, open, round_trip};
 use crate::{POLICIES, over};
 
 static RUN: AtomicU32 = AtomicU32::new(0);
@@ -198,3 +198,65 @@ fn a_lost_device_stays_lost_and_the_other_goes_on() {
     drop(cuda);
     assert_eq!(RUN.load(Ordering::SeqCst), 1);
 }
+
+/// Work that other streams do a part of, and the caller's waits for them.
+#[derive(Debug, Clone, Copy)]
+enum Work {
+    /// A fill of memory of another device than the stream's.
+    Fill,
+    /// A copy of pageable memory that is longer than a block.
+    Download,
+}
+
+/// Puts work on a stream while a call fails, and frees the memory once the stream is over. Returns how often it failed.
+fn free_behind(cuda: &Cuda, driver: &Driver, work: Work, fault: &str) -> i64 {
+    let args = AllocateArgs {
+        size: LONG as u64,
+        alignment: 256,
+        kind: MemoryKind::DEVICE,
+        device: 0,
+    };
+    let memory = cuda.allocate(args).unwrap();
+    let side = device(memory.word, 0);
+    let stream = cuda.stream_create(u32::from(matches!(work, Work::Fill)));
+    let (stream, mut to) = (stream.unwrap(), vec![0; LONG]);
+    let fill = FillArgs {
+        dst: side,
+        bytes: LONG as u64,
+        pattern: [3; 16],
+        pattern_bytes: 1,
+        reserved: 0,
+    };
+    driver.arm(fault);
+    let done = match work {
+        // SAFETY: the memory lives until the stream is over.
+        Work::Fill => unsafe { cuda.fill(fill, stream) },
+        Work::Download => download(cuda, &mut to, side, stream),
+    };
+    let struck = driver.disarm();
+    assert_eq!(done.is_err(), struck > 0, "{work:?}, {fault}: {done:?}");
+    cuda.stream_synchronize(stream, LIMIT_NS).unwrap();
+    free(cuda, memory, MemoryKind::DEVICE).unwrap();
+    cuda.stream_destroy(stream).unwrap();
+    struck
+}
+
+#[test]
+fn memory_is_used_no_more_once_the_stream_of_refused_work_is_over() {
+    let name = "faults::memory_is_used_no_more_once_the_stream_of_refused_work_is_over";
+    if !over(name, &POLICIES) {
+        return;
+    }
+    let (cuda, driver) = (open(), Driver::open());
+    for work in [Work::Fill, Work::Download] {
+        assert_eq!(free_behind(&cuda, &driver, work, "cuMemAlloc_v2@1=999"), 0);
+        for call in ["cuStreamWaitEvent", "cuEventRecord"] {
+            let failing = |nth| free_behind(&cuda, &driver, work, &format!("{call}@{nth}+=999"));
+            let refused = (1..).take_while(|nth| failing(*nth) > 0).count();
+            assert!(refused > 1, "{work:?}: {refused}");
+        }
+    }
+}
+
+/// Several blocks of a copy of pageable memory.
+const LONG: usize = 3 << 20;
