@@ -10,7 +10,8 @@
 //!    writes, as structs of integers.
 //! 3. `driver`: the trait [`Vendor`]. `lib`: `type Plugin = Gpu<..>`, and `export_plugin!`.
 //! 4. `tests/file.rs` (the file needs no symbol of the vendor), `tests/probing.rs` (drivers that cannot be used) and
-//!    the conformance suite, over the simulator or on a device.
+//!    the conformance suite, on a device or over a simulated driver. `tests/sim` has those of the vendors that are
+//!    there, as faces of one engine; another vendor's is a face more.
 //!
 //! `CONTRIBUTING.md` says where else a new plugin is named.
 //!

@@ -58,6 +58,17 @@ extern "C" fn report() {
     });
 }
 
+/// Says why there is no simulator in this process, on stderr and in the folder: nothing that runs here is checked.
+pub(crate) fn refuse(why: &str) {
+    say!("crossdock-sim: {why}");
+    if let Some(folder) = std::env::var_os("CROSSDOCK_SIM_DIR") {
+        let file = PathBuf::from(folder).join(format!("{}.refused", std::process::id()));
+        if let Err(error) = std::fs::write(&file, why) {
+            say!("crossdock-sim: {}: {error}", file.display());
+        }
+    }
+}
+
 /// Tells of those reports that were not told, on stderr and in the folder.
 fn tell_new(reports: Vec<Report>) {
     static TOLD: Mutex<Vec<(ReportKind, Site, Option<Site>)>> = Mutex::new(Vec::new());

@@ -11,7 +11,6 @@ use crate::at_exit;
 use crate::cuda::lies::Lie;
 use crate::cuda::visible::visible;
 use crate::face::Face;
-use crate::fence::say;
 use crate::settings::Settings;
 
 /// The simulator in a process.
@@ -57,7 +56,7 @@ impl Process {
             let made = Self::new();
             match &made {
                 Ok(_) => at_exit::register(),
-                Err(why) => say!("crossdock-sim: {why}"),
+                Err(why) => at_exit::refuse(why),
             }
             made
         });

@@ -24,6 +24,7 @@ use std::time::Duration;
 use crossdock_sim_engine::{Config, Fault, Link, Moment, Policy};
 
 use crate::cuda::lies::Lie;
+use crate::{cuda, hip};
 
 /// What a process asked for.
 #[derive(Debug)]
@@ -72,12 +73,13 @@ impl Settings {
             let (name, value) = word.trim().split_once('=').unwrap_or((word.trim(), ""));
             settings
                 .set(name, value)
-                .ok_or_else(|| format!("`{word}` of CROSSDOCK_SIM is not understood"))?;
+                .ok_or_else(|| not_understood(word.trim(), name))?;
         }
         let cuda = settings.cuda.unwrap_or(u32::from(settings.rocm.is_none()));
         let rocm = settings.rocm.unwrap_or(0);
         settings.engine.devices = cuda.checked_add(rocm).ok_or("too many devices")?;
         settings.engine.vendors = vec![cuda, rocm];
+        settings.check_names()?;
         Ok(settings)
     }
 
@@ -109,10 +111,10 @@ impl Settings {
                     _ => return None,
                 };
             }
-            "leaks" => self.tells_leaks = value == "1",
-            "waits" => self.tells_waits = value == "1",
-            "unrecorded" => engine.report_unrecorded = value != "0",
-            "uninitialised" => engine.report_uninitialised = value == "1",
+            "leaks" => self.tells_leaks = is_on(value)?,
+            "waits" => self.tells_waits = is_on(value)?,
+            "unrecorded" => engine.report_unrecorded = is_on(value)?,
+            "uninitialised" => engine.report_uninitialised = is_on(value)?,
             "policy" => {
                 engine.policy = match value {
                     "threads" => Policy::Threads,
@@ -124,6 +126,47 @@ impl Settings {
             _ => return None,
         }
         Some(())
+    }
+
+    /// Refuses functions that no driver here has: a fault of one would never strike, and the test would pass.
+    fn check_names(&self) -> Result<(), String> {
+        let faults = self.engine.faults.iter().map(|fault| fault.name.as_str());
+        let names = faults.chain(self.missing.iter().map(String::as_str));
+        // A name with `*` stands for many.
+        let mut plain = names.filter(|name| !name.contains('*'));
+        let unknown = plain.find(|name| !cuda::lookup::has(name) && !hip::lookup::has(name));
+        unknown.map_or(Ok(()), |name| {
+            Err(format!(
+                "`{name}` of CROSSDOCK_SIM is no function of the simulated drivers: give a name as reports have it"
+            ))
+        })
+    }
+}
+
+/// What to say of a word that is not understood: what it takes, or which words there are.
+fn not_understood(word: &str, name: &str) -> String {
+    let why = match name {
+        "policy" => "it is `lazy`, `seeded` or `threads`",
+        "cuda" | "rocm" | "seed" | "queues" | "driver" => "it is a number",
+        "mem" => "it is a number of bytes, with K, M or G behind it or without",
+        "hip" => "it is a version, as in `7.0`",
+        "fault" => "it is NAME@NTH=CODE, as in `cuMemAlloc_v2@3=2`",
+        "link" => "it is DEVICE:RATE or DEVICE-DEVICE:RATE, as in `0:10G,0-1:5G`",
+        "peers" => "it is 0, 1, `drops` or `mirrors`",
+        "leaks" | "waits" | "unrecorded" | "uninitialised" => "it is 0 or 1",
+        _ => {
+            "there is no such word; there are cuda, rocm, policy, seed, queues, mem, driver, hip, missing, fault, \
+             link, peers, unrecorded, leaks, waits and uninitialised"
+        }
+    };
+    format!("`{word}` of CROSSDOCK_SIM is not understood: {why}")
+}
+
+fn is_on(value: &str) -> Option<bool> {
+    match value {
+        "0" => Some(false),
+        "1" => Some(true),
+        _ => None,
     }
 }
 

@@ -25,6 +25,12 @@ pub(crate) fn forms(base: &str) -> impl Iterator<Item = &'static Function> {
     FUNCTIONS.iter().filter(move |form| form.base == base)
 }
 
+/// Whether there is a function of this name, as programs ask for it or as it is exported.
+pub(crate) fn has(name: &str) -> bool {
+    let is_it = |form: &Function| form.base == name || form.symbol.to_bytes() == name.as_bytes();
+    FUNCTIONS.iter().any(is_it)
+}
+
 /// Where the function is.
 pub(crate) fn address(form: &Function) -> Option<*const c_void> {
     address_of(form.symbol)

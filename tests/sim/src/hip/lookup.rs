@@ -34,6 +34,13 @@ entries! {
     }
 }
 
+/// Whether there is a function of this name.
+pub(crate) fn has(name: &str) -> bool {
+    FUNCTIONS
+        .iter()
+        .any(|symbol| symbol.to_bytes() == name.as_bytes())
+}
+
 /// The form of a function that a program of this version (603 is 6.3) asks for.
 fn find(
     call: &Call,

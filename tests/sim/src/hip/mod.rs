@@ -21,7 +21,7 @@ mod devices;
 pub(crate) mod errors;
 mod events;
 mod fills;
-mod lookup;
+pub(crate) mod lookup;
 mod memory;
 mod pointers;
 mod pools;

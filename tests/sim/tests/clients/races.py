@@ -103,6 +103,8 @@ races: dict[str, Callable[[], None]] = {
 }
 
 if __name__ == "__main__":
+    if not set(sys.argv[1:2]) & set(races):
+        sys.exit(f"races.py NAME [mended], behind `scripts/with-sim --`, where NAME is one of {', '.join(races)}")
     error, version = driver.cuDriverGetVersion()
     assert error == driver.CUresult.CUDA_SUCCESS and version
     races[sys.argv[1]]()
