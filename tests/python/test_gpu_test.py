@@ -64,3 +64,14 @@ def test_without_a_device_it_says_why(ready: Path) -> None:
     code, told, table = run(ready, [], "devices")
     assert code == 1 and "FAILED devices: no CUDA device: " in told, told
     assert "libcuda.so.1" in table, table
+
+
+def test_a_folder_that_others_may_write_to_is_told_in_one_line_with_what_to_do(ready: Path) -> None:
+    ready.chmod(0o775)
+    try:
+        code, told, table = run(ready, over(), "devices")
+    finally:
+        ready.chmod(0o755)
+    row = table.splitlines()[-1]
+    assert code == 1 and row.startswith("| devices | no CUDA device: trust the plugin "), told
+    assert f"try: chmod go-w '{ready}'" in row and row.endswith(" | **no** |"), told
