@@ -107,7 +107,7 @@ impl<V: Vendor> Allocation<V> {
         pool: u64,
         size: u64,
     ) -> Result<Self, Fault> {
-        let address = inside.ask(|vendor| vendor.allocate_on(pool, size, home.stream))?;
+        let address = take(inside, home, pool, (size, home.stream))?;
         let made = Self::new(device, address, size, Source::Pool);
         if !settle(inside, home, MOMENT_NS) {
             // The device did not get there in time, so every use waits for this point instead.
@@ -156,7 +156,7 @@ impl<V: Vendor> Allocation<V> {
             return Self::make(&stream.device, MemoryKind::DEVICE, size, 1);
         };
         let inside = stream.submit(operation)?;
-        let address = inside.ask(|vendor| vendor.allocate_on(pool, size, stream.raw))?;
+        let address = take(&inside, home, pool, (size, stream.raw))?;
         let made = Self::new(&stream.device, address, size, Source::Pool);
         stream.device.counts.add(made.counted());
         Ok(made)
@@ -278,6 +278,26 @@ impl<V: Vendor> Allocation<V> {
     }
 }
 
+/// Memory of a pool, in the order of a stream. Where the pool is full, memory that was freed is waited for, and what the
+/// pool keeps goes back to the driver: a caller that was told to free memory and to try again has no other way to it.
+fn take<V: Vendor>(
+    inside: &Entered<'_, V>,
+    home: Home,
+    pool: u64,
+    (size, stream): (u64, u64),
+) -> Result<u64, Fault> {
+    let allocate = |vendor: &V| vendor.allocate_on(pool, size, stream);
+    match allocate(inside.vendor()) {
+        Ok(address) => Ok(address),
+        Err(code) if V::sort_of(code) == Sort::OutOfMemory => {
+            settle(inside, home, FULL_MOMENT_NS);
+            inside.device.report(inside.vendor().trim_pool(pool, 0));
+            inside.ask(allocate)
+        }
+        Err(code) => Err(inside.fault(code)),
+    }
+}
+
 /// Whether the device has carried out all allocations and frees so far. Waits for a short time only: work that the
 /// host holds up may share a hardware queue, and keep the device from getting there. On a busy machine the time may
 /// pass while this thread does not run, so it asks a number of times first.
@@ -364,5 +384,7 @@ fn new_id() -> u64 {
 const LEAST_ALIGNMENT: u64 = 256;
 /// The longest that an allocation waits to be ready.
 const MOMENT_NS: u64 = 2_000_000;
+/// The longest that one waits for frees where memory is full.
+const FULL_MOMENT_NS: u64 = 50_000_000;
 /// So often it is asked before that.
 const QUESTIONS: u32 = 64;

@@ -1,6 +1,6 @@
 //! Memory: nothing waits for a whole device, nothing is left, and what is kept is nobody's.
 
-use crossdock_sdk::abi::{EventHandle, MemoryKind, Status, StreamHandle};
+use crossdock_sdk::abi::{AllocateArgs, EventHandle, MemoryKind, Status, StreamHandle};
 use crossdock_sdk::plugin::{
     AsyncMemory as _, HostEvents as _, Plugin as _, Pool as _, Streams as _,
 };
@@ -82,4 +82,43 @@ fn memory_that_is_kept_for_later_is_nobodys() {
         assert_eq!(refused.unwrap_err().status(), Status::NOT_OWNER);
     }
     assert_eq!(cuda.device_count(), 2);
+}
+
+#[test]
+fn a_pool_that_was_full_has_room_again_once_its_memory_was_freed() {
+    let name = "memory::a_pool_that_was_full_has_room_again_once_its_memory_was_freed";
+    let runs: Vec<_> = POLICIES
+        .iter()
+        .map(|policy| [*policy, &["--set", "mem=64M"]].concat())
+        .collect();
+    let runs: Vec<&[&str]> = runs.iter().map(Vec::as_slice).collect();
+    if !over(name, &runs) {
+        return;
+    }
+    let cuda = open();
+    let stream = cuda.stream_create(0).unwrap();
+    let args = AllocateArgs {
+        size: 4 << 20,
+        alignment: 256,
+        kind: MemoryKind::DEVICE,
+        device: 0,
+    };
+    // Blocks of another size, and in the order of a stream, fit in too.
+    for size in [args.size, args.size, 40 << 20] {
+        let take = || cuda.allocate(AllocateArgs { size, ..args });
+        let (first, on_stream) = (take().unwrap(), cuda.allocate_async(stream, 4 << 20));
+        let mut all = vec![first, on_stream.unwrap()];
+        let full = loop {
+            match take() {
+                Ok(one) => all.push(one),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(full.status(), Status::OOM_DEVICE, "{full}");
+        cuda.stream_synchronize(stream, LIMIT_NS).unwrap();
+        for one in all {
+            free(&cuda, one, MemoryKind::DEVICE).unwrap();
+        }
+    }
+    cuda.stream_destroy(stream).unwrap();
 }
