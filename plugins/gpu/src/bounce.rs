@@ -21,10 +21,22 @@ use crate::work::{all, finish, follow};
 
 /// What a stream keeps for such copies: pinned blocks, and a second stream, so that the host moves the bytes of one
 /// part while the device moves those of another.
-#[derive(Debug, Default)]
-pub(crate) struct Bounce {
+#[derive(Debug)]
+pub(crate) struct Bounce<V: Vendor> {
     blocks: [Option<Block>; LANES],
     helper: Option<u64>,
+    /// The end of the last copy on a stream of others.
+    end: Option<Arc<NativeEvent<V>>>,
+}
+
+impl<V: Vendor> Default for Bounce<V> {
+    fn default() -> Self {
+        Self {
+            blocks: [None; LANES],
+            helper: None,
+            end: None,
+        }
+    }
 }
 
 /// Pinned memory, which one of the two streams uses in its order.
@@ -145,7 +157,7 @@ impl<V: Vendor> Stream<V> {
             slot.and_then(|slot| slot.replace(Block { address, room }))
         };
         if let Some(before) = before {
-            self.give_back(inside, before)?;
+            self.give_back(inside, self.raw, before)?;
         }
         Ok(address)
     }
@@ -161,30 +173,104 @@ impl<V: Vendor> Stream<V> {
         Ok(helper)
     }
 
-    /// Gives a block back when the stream gets here. By then the helper is done too, as the stream has waited for it.
-    fn give_back(&self, inside: &Entered<'_, V>, block: Block) -> Result<(), Fault> {
+    /// Gives a block back when a stream gets here that comes behind all work with it.
+    fn give_back(&self, inside: &Entered<'_, V>, on: u64, block: Block) -> Result<(), Fault> {
         let blocks = Arc::clone(&self.device.blocks);
         let Block { address, room } = block;
         let give = Box::new(move || blocks.give(Kind::Pinned, room, address));
-        self.device.calls.put(inside, self.raw, give)
+        self.device.calls.put(inside, on, give)
+    }
+
+    /// Marks the end of a copy that was put on a stream of others: by the time that we give back what the stream keeps,
+    /// its owner may have ended it.
+    pub(crate) fn mark_bounce(&self) {
+        if self.is_own() || !self.has_bounce() {
+            return;
+        }
+        let marked = self.enter("event_record").and_then(|inside| {
+            let known = locked(&self.bounce).end.take();
+            let end = match known {
+                Some(end) => end.again(&inside, self.raw),
+                None => NativeEvent::record(&self.device, &inside, self.context, self.raw),
+            }?;
+            locked(&self.bounce).end = Some(end);
+            Ok(())
+        });
+        if let Err(fault) = marked {
+            // Nobody will know when the blocks are free.
+            let blocks = std::mem::take(&mut locked(&self.bounce).blocks);
+            self.tell_left(&blocks, &fault);
+        }
     }
 
     /// Gives back what the stream keeps.
     pub(crate) fn end_bounce(&self, inside: &Entered<'_, V>) {
-        let Bounce { blocks, helper } = std::mem::take(&mut *locked(&self.bounce));
-        let has_blocks = blocks.iter().any(Option::is_some);
-        for block in blocks.into_iter().flatten() {
-            if let Err(fault) = self.give_back(inside, block) {
-                log::warn!(target: TARGET, "{} pinned bytes are left: {fault}", block.room);
-            }
-        }
-        let home = self.device.known_home();
-        if has_blocks && home.is_some_and(|home| home.context == self.context) {
-            self.device.leave_behind(inside, self.raw);
+        let bounce = std::mem::take(&mut *locked(&self.bounce));
+        let Bounce {
+            blocks,
+            mut helper,
+            end,
+        } = bounce;
+        let behind = if self.is_own() {
+            Ok(Some(self.raw))
+        } else {
+            end.map_or(Ok(None), |end| self.behind(inside, &end, &mut helper))
+        };
+        match behind {
+            Ok(on) => self.give_all(inside, on, &blocks),
+            Err(fault) => self.tell_left(&blocks, &fault),
         }
         if let Some(helper) = helper {
             // Its work completes all the same.
             self.device.report(inside.vendor().destroy_stream(helper));
+        }
+    }
+
+    /// A stream of ours, the helper, that comes behind an event; none where that has happened.
+    fn behind(
+        &self,
+        inside: &Entered<'_, V>,
+        end: &NativeEvent<V>,
+        helper: &mut Option<u64>,
+    ) -> Result<Option<u64>, Fault> {
+        if end.progress()?.is_over() {
+            return Ok(None);
+        }
+        let on = match *helper {
+            Some(known) => known,
+            None => *helper.insert(inside.ask(Vendor::create_stream)?),
+        };
+        inside.ask(|vendor| vendor.wait_event(on, end.raw))?;
+        Ok(Some(on))
+    }
+
+    /// Gives all blocks back, when a stream gets here or at once.
+    fn give_all(&self, inside: &Entered<'_, V>, on: Option<u64>, blocks: &[Option<Block>]) {
+        let blocks = blocks.iter().flatten();
+        let Some(on) = on else {
+            let give = |block: &Block| {
+                let idle = &self.device.blocks;
+                idle.give(Kind::Pinned, block.room, block.address);
+            };
+            return blocks.for_each(give);
+        };
+        let mut is_any = false;
+        for block in blocks {
+            is_any = true;
+            if let Err(fault) = self.give_back(inside, on, *block) {
+                self.tell_left(&[Some(*block)], &fault);
+            }
+        }
+        let home = self.device.known_home();
+        if is_any && home.is_some_and(|home| home.context == self.context) {
+            self.device.leave_behind(inside, on);
+        }
+    }
+
+    /// Says which blocks stay until the end of the process.
+    fn tell_left(&self, blocks: &[Option<Block>], fault: &Fault) {
+        for Block { room, .. } in blocks.iter().flatten() {
+            log::warn!(target: TARGET, "{room} pinned bytes are left: {fault}");
         }
     }
 

@@ -44,7 +44,9 @@ pub(crate) unsafe fn contiguous<V: Vendor>(
                 // SAFETY: forwarded.
                 unsafe { bounced(inside, (stream, on), places, bytes) }
             };
-            memory.make(Some(stream), places, operation, bounced)
+            let made = memory.make(Some(stream), places, operation, bounced);
+            stream.mark_bounce();
+            made
         }
         _ => memory.make(stream, places, operation, |inside, on| {
             // SAFETY: forwarded.

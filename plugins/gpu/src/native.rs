@@ -41,6 +41,19 @@ impl<V: Vendor> NativeEvent<V> {
         Ok(Arc::new(event))
     }
 
+    /// Marks the present end of the stream in the place of an earlier point; a new event where others have this one.
+    pub(crate) fn again(
+        self: Arc<Self>,
+        inside: &Entered<'_, V>,
+        stream: u64,
+    ) -> Result<Arc<Self>, Fault> {
+        if Arc::strong_count(&self) > 1 {
+            return Self::record(&self.device, inside, self.context, stream);
+        }
+        inside.ask(|vendor| vendor.record(self.raw, stream))?;
+        Ok(self)
+    }
+
     /// How far the work before it is.
     pub(crate) fn progress(&self) -> Result<Progress, Fault> {
         let inside = self.device.enter_in(self.context, "event_query")?;

@@ -33,7 +33,7 @@ pub(crate) struct Stream<V: Vendor> {
     /// The host events that its work waits for.
     behind: Mutex<Promises>,
     /// Pinned memory for copies of pageable memory.
-    pub(crate) bounce: Mutex<Bounce>,
+    pub(crate) bounce: Mutex<Bounce<V>>,
 }
 
 impl<V: Vendor> Stream<V> {
@@ -82,6 +82,11 @@ impl<V: Vendor> Stream<V> {
             behind: Mutex::default(),
             bounce: Mutex::default(),
         }
+    }
+
+    /// Whether it was made here, and so lives until it is ended here.
+    pub(crate) const fn is_own(&self) -> bool {
+        self.is_own
     }
 
     /// The native handle. From now on others may use the stream.

@@ -222,6 +222,24 @@ def rule_68_what_a_capture_refuses_was_not_begun() -> None:
 
 
 @test
+def a_stream_of_others_is_not_used_once_nobody_here_has_it() -> None:
+    """Its owner may destroy it, whatever tensors were moved on it."""
+    for is_pending in (False, True):
+        stream = driver.stream()
+        wrapped = xd.Stream("cuda:0", native=stream)
+        content = np.full(1 << 18, 7, np.uint8)
+        tensors = [xd.asarray(content).to("cuda:0", stream=wrapped, copy=True) for _ in range(3)]
+        if not is_pending:
+            wrapped.synchronize()
+        del tensors[0]
+        del wrapped
+        driver.call("cuStreamDestroy_v2", U64(stream))
+        assert set(tensors[0].tolist()) == {7}
+        del tensors
+        xd.wait_for_releases(60)
+
+
+@test
 def bug_27_a_thread_without_a_context_frees_and_has_none_afterwards() -> None:
     tensors = [xd.asarray(np.full(BYTES, 7, np.uint8)).to(f"cuda:{device}") for device in (0, 1)]
     contexts: list[int] = []

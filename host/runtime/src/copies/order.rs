@@ -142,7 +142,7 @@ impl<'a> Accesses<'a> {
     fn remember_unrecorded(self, stream: Option<&Stream>, why: &Error) {
         for (memory, access) in self.each() {
             let entry = Work {
-                stream: stream.cloned(),
+                stream: stream.map(Stream::to_remember),
                 end: Err(Arc::new(why.clone())),
                 access: stream.map_or(Access::Write, |_| access),
                 holds_memory: true,
@@ -182,7 +182,7 @@ fn enter(stream: Option<&Stream>, event: &Event, uses: &[MemoryUse<'_>], holds_m
     } in uses
     {
         let entry = Work {
-            stream: stream.cloned(),
+            stream: stream.map(Stream::to_remember),
             end: Ok(event.clone()),
             access: *access,
             holds_memory,

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crossdock_sdk::abi::StreamHandle;
 
-use crate::plugins::stream_core::{Origin, StreamCore};
+use crate::plugins::stream_core::{Hold, Origin, StreamCore};
 use crate::process::process_state;
 
 /// The streams that are alive on the devices of one plugin. An entry is found while somebody holds
@@ -49,23 +49,25 @@ impl LiveStreams {
     }
 
     /// The default stream of a device, where somebody holds it.
-    pub(crate) fn default_of(&self, device: u32) -> Option<Arc<StreamCore>> {
+    pub(crate) fn default_of(&self, device: u32) -> Option<Hold> {
         self.find(|entry| entry.device == device && entry.is_default)
     }
 
     /// The stream of a device with this native integer, where somebody holds it.
-    pub(crate) fn with_native(&self, device: u32, native: u64) -> Option<Arc<StreamCore>> {
+    pub(crate) fn with_native(&self, device: u32, native: u64) -> Option<Hold> {
         self.find(|entry| entry.device == device && entry.native == Some(native))
     }
 
     /// All streams of a device that somebody holds.
-    pub(crate) fn of(&self, device: u32) -> Vec<Arc<StreamCore>> {
+    pub(crate) fn of(&self, device: u32) -> Vec<Hold> {
         let Some(entries) = self.entries() else {
             return Vec::new();
         };
         let here = entries.iter().filter(|entry| entry.device == device);
-        // The counts that `upgrade` takes go out with the answer, so no stream ends under the lock.
-        here.filter_map(|entry| entry.core.upgrade()).collect()
+        let cores: Vec<_> = here.filter_map(|entry| entry.core.upgrade()).collect();
+        // After the lock: the last count of one that nobody has in hand may be this one.
+        drop(entries);
+        cores.into_iter().filter_map(Hold::of).collect()
     }
 
     /// Records where each stream is past what it was told to free so far, for those who wait for
@@ -85,18 +87,29 @@ impl LiveStreams {
     }
 
     /// Enters a stream; where it is entered and alive already, gives that one. A stream that was created
-    /// just now is new whatever its integer: an older one with the same integer has lost it.
-    pub(crate) fn enter(&self, core: StreamCore) -> Arc<StreamCore> {
+    /// just now is new whatever its integer: an older one with the same integer has lost it. So has one that
+    /// nobody has in hand.
+    pub(crate) fn enter(&self, core: StreamCore) -> Hold {
         let Some(mut entries) = self.entries() else {
-            return Arc::new(core);
+            return Hold::first(core);
         };
         let is_default = core.origin == Origin::Default;
+        // Dropped after the lock.
+        let mut left = Vec::new();
         let mut newest_first = entries.iter_mut().rev();
         let known = newest_first.find_map(|entry| {
             let is_it = core.origin != Origin::Created && entry.is(&core);
             let known = is_it.then(|| entry.core.upgrade()).flatten()?;
-            entry.is_default |= is_default;
-            Some(known)
+            match Hold::of(Arc::clone(&known)) {
+                Some(hold) => {
+                    entry.is_default |= is_default;
+                    Some(hold)
+                }
+                None => {
+                    left.push(known);
+                    None
+                }
+            }
         });
         if let Some(known) = known {
             // After the lock: giving the second handle back calls a hook.
@@ -106,22 +119,26 @@ impl LiveStreams {
         }
         entries.retain(|entry| entry.core.strong_count() > 0);
         let (device, handle, native) = (core.device, core.handle, core.native);
-        let core = Arc::new(core);
+        let hold = Hold::first(core);
         entries.push(Entry {
             device,
             handle,
             native,
             is_default,
-            core: Arc::downgrade(&core),
+            core: Arc::downgrade(&hold),
         });
-        core
+        drop(entries);
+        hold
     }
 
-    /// The newest first: an older one with the same integer has lost it.
-    fn find(&self, is_it: impl Fn(&Entry) -> bool) -> Option<Arc<StreamCore>> {
+    /// The newest that somebody has in hand: an older one with the same integer has lost it.
+    fn find(&self, is_it: impl Fn(&Entry) -> bool) -> Option<Hold> {
         let entries = self.entries()?;
-        let mut found = entries.iter().rev().filter(|entry| is_it(entry));
-        found.find_map(|entry| entry.core.upgrade())
+        let found = entries.iter().rev().filter(|entry| is_it(entry));
+        let found: Vec<_> = found.filter_map(|entry| entry.core.upgrade()).collect();
+        // After the lock: the last count of one that nobody has in hand may be this one.
+        drop(entries);
+        found.into_iter().find_map(Hold::of)
     }
 
     fn entries(&self) -> Option<MutexGuard<'_, Vec<Entry>>> {

@@ -1,10 +1,10 @@
 //! A stream as its plugin knows it, whatever runtime asked for it.
 
 use std::mem::ManuallyDrop;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crossdock_sdk::abi::StreamHandle;
+use crossdock_sdk::abi::{Status, StreamHandle};
 
 use crate::error::Error;
 use crate::hooks::plugin_hooks::Hooks;
@@ -31,6 +31,73 @@ pub(crate) struct StreamCore {
     pub(crate) frees: Frees,
     /// How many waits told of a failure of its work, or may be about to.
     tellers: AtomicU64,
+    /// How many [`Hold`]s there are that keep its owner from ending it.
+    holders: AtomicUsize,
+    /// Whether its owner may have ended it. Set under the submit lock.
+    is_left: AtomicBool,
+}
+
+/// A stream in somebody's hand. The owner of a stream of others keeps it until the last who has it lets go; what the
+/// memories remember of its work does not count, and so puts nothing on the stream once it may be gone.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    core: Arc<StreamCore>,
+    counts: bool,
+}
+
+impl Hold {
+    /// That of a stream which was made or wrapped just now.
+    pub(crate) fn first(core: StreamCore) -> Self {
+        core.holders.store(1, Ordering::Release);
+        Self {
+            core: Arc::new(core),
+            counts: true,
+        }
+    }
+
+    /// One more of a stream that is known; none where its owner may have ended it.
+    pub(crate) fn of(core: Arc<StreamCore>) -> Option<Self> {
+        let more = |count: usize| (count > 0).then(|| count.saturating_add(1));
+        let (success, failure) = (Ordering::AcqRel, Ordering::Acquire);
+        let is_held = core.holders.fetch_update(success, failure, more).is_ok();
+        is_held.then_some(Self { core, counts: true })
+    }
+
+    /// The same stream, which its owner may end all the same.
+    pub(crate) fn uncounted(&self) -> Self {
+        Self {
+            core: Arc::clone(&self.core),
+            counts: false,
+        }
+    }
+}
+
+impl std::ops::Deref for Hold {
+    type Target = Arc<StreamCore>;
+
+    fn deref(&self) -> &Arc<StreamCore> {
+        &self.core
+    }
+}
+
+impl Clone for Hold {
+    fn clone(&self) -> Self {
+        if self.counts {
+            self.core.holders.fetch_add(1, Ordering::AcqRel);
+        }
+        Self {
+            core: Arc::clone(&self.core),
+            counts: self.counts,
+        }
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        if self.counts && self.core.holders.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.core.leave();
+        }
+    }
 }
 
 /// Where a stream comes from, which says how it ends.
@@ -66,6 +133,8 @@ impl StreamCore {
             foreign_lock: Mutex::new(()),
             frees: Frees::default(),
             tellers: AtomicU64::new(0),
+            holders: AtomicUsize::new(0),
+            is_left: AtomicBool::new(false),
         };
         core.native = match plugin.hooks().stream_native(handle) {
             Ok(native) => Some(native),
@@ -92,12 +161,43 @@ impl StreamCore {
     }
 
     /// Calls hooks that submit to this stream, one caller at a time.
+    ///
+    /// # Errors
+    /// Those of the call; `UNSUPPORTED` where the stream is of others and may be gone.
     pub(crate) fn with_submit_lock<T>(
         &self,
         call: impl FnOnce(StreamHandle) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let _lock = self.lock(&self.submit_lock);
+        if self.is_left.load(Ordering::Acquire) {
+            let why = "everybody let go of this stream of others, and it may be gone";
+            let hooks = self.plugin.hooks();
+            return Err(hooks.failure("use a stream", Status::UNSUPPORTED, why));
+        }
         call(self.handle)
+    }
+
+    pub(crate) fn is_of_others(&self) -> bool {
+        self.origin == Origin::Wrapped
+    }
+
+    /// Whoever had it in hand let go. A stream of others may be gone from then on, so what is still to be put on it is
+    /// put there now, and nothing later: a call that another thread is making is over when this returns.
+    fn leave(&self) {
+        let is_callable = !process_state::exiting() && !self.plugin.hooks().is_forked();
+        if !self.is_of_others() || !is_callable {
+            return;
+        }
+        loop {
+            if let Some(finish) = self.frees.take() {
+                finish(self);
+            }
+            let _lock = self.lock(&self.submit_lock);
+            // A free is noted before it is submitted.
+            if !self.frees.is_noted() {
+                return self.is_left.store(true, Ordering::Release);
+            }
+        }
     }
 
     /// Puts work of another plugin between two events of this stream, one caller at a time. Inside,

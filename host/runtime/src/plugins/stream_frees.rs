@@ -31,6 +31,11 @@ impl Frees {
         self.is_noted.store(true, Ordering::Release);
     }
 
+    /// Whether there is a place that nobody took out.
+    pub(crate) fn is_noted(&self) -> bool {
+        self.is_noted.load(Ordering::Acquire)
+    }
+
     /// Takes the place out: a free after this has another one.
     pub(crate) fn take(&self) -> Option<Finish> {
         let mut noted = self.finish.lock().unwrap_or_else(PoisonError::into_inner);

@@ -8,7 +8,7 @@ use crossdock_sdk::abi::{DefaultStream, EventHandle, Status, StreamHandle};
 
 use crate::devices::device::Device;
 use crate::error::Error;
-use crate::plugins::stream_core::{Origin, StreamCore};
+use crate::plugins::stream_core::{Hold, Origin, StreamCore};
 use crate::streams::event::Event;
 use crate::streams::stream_frees;
 use crate::streams::wait::{self, OnFailure, WaitMethod};
@@ -32,7 +32,7 @@ use crate::streams::wait::{self, OnFailure, WaitMethod};
 /// # Ok::<(), crossdock::Error>(())
 /// ```
 #[derive(Debug, Clone)]
-pub struct Stream(Arc<StreamCore>, Device);
+pub struct Stream(Hold, Device);
 
 impl Stream {
     /// Creates a stream on a device.
@@ -70,8 +70,8 @@ impl Stream {
     /// retired.
     ///
     /// # Safety
-    /// - `native` is a live stream of the device's vendor, and outlives all clones of the answer and all
-    ///   events on it.
+    /// - `native` is a live stream of the device's vendor, and outlives all clones of the answer. What a tensor or an
+    ///   event remembers of its work is none.
     /// - Nobody puts work on it while a call through this stream is running.
     pub unsafe fn wrap(device: &Device, native: u64) -> Result<Self, Error> {
         if let Some(known) = Self::find(device, native) {
@@ -116,6 +116,12 @@ impl Stream {
     #[must_use]
     pub fn device(&self) -> &Device {
         &self.1
+    }
+
+    /// The same stream, to remember its work by. Where it is a stream of others, its owner may end it once the last
+    /// other clone is gone: nothing is put on it from then on.
+    pub(crate) fn to_remember(&self) -> Self {
+        Self(self.0.uncounted(), self.device().clone())
     }
 
     /// Refuses a stream that was inherited, for calls that may have nothing to put on it: any other is
@@ -206,7 +212,12 @@ impl Stream {
         self.0.may_have_told()
     }
 
-    /// Notes that it was told to free memory, for those who wait for releases.
+    /// Whether others own it.
+    pub(crate) fn is_of_others(&self) -> bool {
+        self.0.is_of_others()
+    }
+
+    /// Notes that it is told to free memory, for those who wait for releases.
     pub(crate) fn note_free(&self) {
         stream_frees::note(&self.0, self.device());
     }
@@ -222,7 +233,7 @@ impl Stream {
 
 impl PartialEq for Stream {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        Arc::ptr_eq(&*self.0, &*other.0)
     }
 }
 

@@ -308,6 +308,28 @@ fn a_wait_counts_as_one_that_told_from_its_beginning_and_later_only_where_it_did
 }
 
 #[test]
+fn a_stream_of_others_that_nobody_has_in_hand_is_not_used_and_not_found() {
+    let device = device(&test_plugin_streams::plugin::<61>());
+    let stream = wrap(&device, 77);
+    let (copy, remembered) = (stream.clone(), stream.to_remember());
+    drop(stream);
+    assert_eq!(Stream::find(&device, 77), Some(remembered.clone()));
+    remembered.record().unwrap();
+    drop(copy);
+    let refused = remembered.record().map(drop);
+    let status = refused.unwrap_err().status();
+    assert_eq!(status, Some(Status::UNSUPPORTED));
+    assert_eq!(Stream::find(&device, 77), None);
+    // Another stream may have the number by now.
+    let another = wrap(&device, 77);
+    assert!(another != remembered);
+    another.record().unwrap();
+    // One that was made here lives as long as anybody remembers it.
+    let own = Stream::new(&device).unwrap().to_remember();
+    own.record().unwrap();
+}
+
+#[test]
 fn threads_take_turns_on_a_stream() {
     let device = device(&test_plugin_streams::plugin::<58>());
     let _stream = Stream::new(&device).unwrap();

@@ -170,7 +170,7 @@ fn every(place: &Mutex<Option<Step>>) {
     }
 }
 
-static GIVEN: [Given; 61] = [const { Given::new() }; 61];
+static GIVEN: [Given; 62] = [const { Given::new() }; 62];
 
 /// The handle of the default stream, and its native.
 const DEFAULT: u64 = 1;
