@@ -57,10 +57,11 @@ impl Hold {
 
     /// One more of a stream that is known; none where its owner may have ended it.
     pub(crate) fn of(core: Arc<StreamCore>) -> Option<Self> {
-        let more = |count: usize| (count > 0).then(|| count.saturating_add(1));
+        let may_be_gone = core.is_of_others();
+        let more = |count: usize| (count > 0 || !may_be_gone).then(|| count.saturating_add(1));
         let (success, failure) = (Ordering::AcqRel, Ordering::Acquire);
         let is_held = core.holders.fetch_update(success, failure, more).is_ok();
-        is_held.then_some(Self { core, counts: true })
+        is_held.then(|| Self { core, counts: true })
     }
 
     /// The same stream, which its owner may end all the same.

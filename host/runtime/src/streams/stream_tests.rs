@@ -215,17 +215,20 @@ fn a_stream_that_is_made_is_never_taken_for_one_that_lost_its_number() {
 }
 
 #[test]
-fn a_mark_of_order_holds_its_stream() {
+fn a_mark_of_order_keeps_a_stream_of_ours_and_none_of_others() {
     let device = device(&test_plugin_streams::plugin::<21>());
     let layout = Layout::compact(Dtype::UINT8, &[8]).unwrap();
     let tensor = Tensor::empty(&device, &layout).unwrap();
-    let stream = wrap(&device, 77);
-    tensor.written_on(&stream).unwrap();
-    drop(stream);
-    assert!(Stream::find(&device, 77).is_some());
+    let (own, others) = (Stream::new(&device).unwrap(), wrap(&device, 77));
+    let native = own.native_handle().unwrap();
+    tensor.written_on(&own).unwrap();
+    tensor.written_on(&others).unwrap();
+    drop((own, others));
+    assert!(Stream::find(&device, native).is_some());
+    assert!(Stream::find(&device, 77).is_none());
     // A wait for the work takes it out.
     tensor.synchronize(None).unwrap();
-    assert!(Stream::find(&device, 77).is_none());
+    assert!(Stream::find(&device, native).is_none());
 }
 
 #[test]
