@@ -3,7 +3,7 @@
 Written from what the sources of both do: `torch/_tensor.py`, `torch/csrc/Module.cpp` and its DLPack exchange table,
 `torch/utils/dlpack.py`; `cupy/_core/core.pyx` and `cupy/_core/dlpack.pyx`. Both keep memory that was dropped for the
 next array of the same stream, without a wait: what others still do with it then is theirs to have ended. On ROCm both
-have 0 for the default stream and no other numbers, and CuPy has no CUDA array interface.
+have 0 for the default stream in DLPack and no other numbers; in CUDA's array interface CuPy has 1 for it there too.
 """
 
 from __future__ import annotations
@@ -92,9 +92,7 @@ class CuPys(Array):
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        if driver.NAME == "rocm":
-            raise AttributeError("HIP/ROCm does not support cuda array interface")
-        return {**self.described(3), "stream": type(self).current or driver.LEGACY}
+        return {**self.described(3), "stream": type(self).current or 1}
 
     @classmethod
     def from_dlpack(cls, x: Any) -> CuPys:

@@ -224,9 +224,8 @@ for _library in (CuPys, PyTorchs):
     rules_of_taking(_library, _library.from_dlpack, rule)
 for _library in (CuPys, PyTorchs, PyTorchsByTable):
     rules_of_giving(_library, xd.from_dlpack)
-if IS_CUDA:
-    rules_of_taking(CuPys, CuPys.asarray, rule_of_the_host)
-    rules_of_giving(CuPys, xd.as_cuda_array)
+rules_of_taking(CuPys, CuPys.asarray, rule_of_the_host)
+rules_of_giving(CuPys, xd.as_cuda_array)
 # By the interface PyTorch looks at no stream. The default one is in order with ours, or the host has waited where the
 # interface has no number for it.
 by_its_number = rule if IS_CUDA else rule_of_the_host
