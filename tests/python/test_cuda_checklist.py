@@ -1,7 +1,7 @@
 """Rules and bugs of exchange that a driver decides, and wrong claims, on CUDA over the simulated driver.
 
 `cuda/checklist.py` has them, one function each. Rules 59, 64 to 66 and 112, and bugs 25 and 28, are rules of order:
-`test_cuda_order.py` has those.
+`test_order.py` has those.
 """
 
 from __future__ import annotations

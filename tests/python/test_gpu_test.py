@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -36,8 +37,8 @@ def run(folder: Path, simulated: list[str], *parts: str) -> tuple[int, str, str]
     return result.returncode, result.stdout + result.stderr, (out / "table.md").read_text()
 
 
-def over(*words: str) -> list[str]:
-    return [str(ROOT / "scripts/with-sim"), "--cuda", "2", *words, "--"]
+def over(*words: str, vendor: str = "cuda") -> list[str]:
+    return [str(ROOT / "scripts/with-sim"), f"--{vendor}", "2", *words, "--"]
 
 
 def test_all_is_run_from_one_folder_and_fills_a_table(ready: Path) -> None:
@@ -60,9 +61,20 @@ def test_what_the_driver_does_otherwise_is_told_with_its_line(ready: Path) -> No
     assert "| suite: order | as documented | yes |" in table, told
 
 
+@pytest.mark.parametrize("hip", ["7.0", "6.4"])
+def test_amds_devices_have_their_own_suite(ready: Path, hip: str) -> None:
+    code, told, table = run(ready, over("--set", f"hip={hip}", vendor="rocm"), "devices", "suite", "questions", "copies")
+    assert code == 0, told
+    assert f"| rocm:1 | Simulated ROCm GPU 1, driver {hip} | - |" in table, told
+    suites = re.findall(r"\| suite: (.*?) \| as documented \| yes \|", table)
+    assert suites == [name + queues for name in [f"hip-{hip[0]}-behaviour"] for queues in ("", ", one queue")], table
+    # What is NVIDIA's alone is not asked.
+    assert len(table.splitlines()) <= 9, table
+
+
 def test_without_a_device_it_says_why(ready: Path) -> None:
     code, told, table = run(ready, [], "devices")
-    assert code == 1 and "FAILED devices: no CUDA device: " in told, told
+    assert code == 1 and "FAILED devices: no device of CUDA or ROCm: " in told, told
     assert "libcuda.so.1" in table, table
 
 

@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = Path(__file__).resolve().parent / "rocm"
 LONG = os.environ.get("CROSSDOCK_LONG") == "1"
 SEEDS = range(20 if LONG else 2)
-EXCHANGES = 200 if LONG else 20
+EXCHANGES = 200 if LONG else 30
 
 pytest.importorskip("hip", reason="skipped: hip-python is not installed")
 

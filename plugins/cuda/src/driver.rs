@@ -95,28 +95,20 @@ impl Vendor for Cuda {
         call!(self.cuInit(0))
     }
 
-    fn version(&self) -> Result<String, Unusable> {
+    fn version(&self) -> Answer<Result<String, Unusable>> {
         let mut number = 0;
-        if let Err(code) = call!(self.cuDriverGetVersion(&raw mut number)) {
-            // `cuInit` answers the same, and `start` makes the better error of it.
-            if codes::sort_of(code) == Sort::Stub {
-                return Ok(String::new());
-            }
-            let (Code { call, number }, (name, text)) = (code, self.words_of(code));
-            let why = format!("`{call}` returned {number} ({name}): {text}");
-            return Err(Unusable::TooOld(why));
-        }
+        call!(self.cuDriverGetVersion(&raw mut number))?;
+        let (has, needs) = (
+            codes::version_text(number),
+            codes::version_text(codes::OLDEST),
+        );
         if number < codes::OLDEST {
-            let (has, needs) = (
-                codes::version_text(number),
-                codes::version_text(codes::OLDEST),
-            );
-            return Err(Unusable::TooOld(format!(
+            return Ok(Err(Unusable::TooOld(format!(
                 "the driver is for CUDA {has}, and this plugin needs one for {needs} or newer; \
                  update the driver"
-            )));
+            ))));
         }
-        Ok(codes::version_text(number))
+        Ok(Ok(has))
     }
 
     fn sort_of(code: Code) -> Sort {

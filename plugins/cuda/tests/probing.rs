@@ -104,10 +104,18 @@ fn library_of(folder: &Path, written: impl Fn(&str) -> String) {
 }
 
 fn driver(body: &str, is_there: impl Fn(&str) -> bool) -> String {
+    driver_whose("cuInit(unsigned flags)", body, is_there)
+}
+
+/// The same, where this function has the body, and not the start.
+fn driver_whose(declared: &str, body: &str, is_there: impl Fn(&str) -> bool) -> String {
     let folder = tempfile::tempdir().unwrap();
     library_of(folder.path(), |name| match name {
         name if !is_there(name) => String::new(),
-        "cuInit" => format!("int cuInit(unsigned flags) {{ {body} }}\n"),
+        name if declared.starts_with(&format!("{name}(")) => {
+            format!("int {declared} {{ {body} }}\n")
+        }
+        "cuInit" => "int cuInit(unsigned flags) { return 0; }\n".to_owned(),
         name => function(name),
     });
     probed(folder.path())
@@ -168,25 +176,28 @@ fn a_driver_that_is_too_old_is_broken_and_says_both_versions() {
 
 #[test]
 fn every_error_of_the_start_is_one_line() {
-    let said = driver("return 100;", |_| true);
-    assert!(
-        said.starts_with("absent a device of `libcuda.so.1`: `cuInit` returned 100"),
-        "{said}"
-    );
-    // A library to link with, no such hardware, drivers that do not fit, and what nobody knows.
-    for code in [
-        1, 2, 3, 34, 35, 46, 101, 304, 500, 801, 802, 803, 804, 999, 12_345,
-    ] {
-        let said = driver(&format!("return {code};"), |_| true);
-        let advice = match code {
-            2 => "free memory of this machine",
-            34 => "it is a stub to link programs with: take its folder out of LD_LIBRARY_PATH",
-            304 => "ask for the right to use the devices",
-            803 | 804 => "update the driver, and restart the machine where that was done already",
-            _ => "restart the machine, or reinstall the driver",
-        };
-        let wanted = format!("broken `cuInit` returned {code} (TEXT): TEXT; {advice}");
-        assert_eq!(said, wanted);
+    for declared in ["cuInit(unsigned flags)", "cuDriverGetVersion(int *v)"] {
+        let (call, _) = declared.split_once('(').unwrap();
+        let failing = |code: i32| driver_whose(declared, &format!("return {code};"), |_| true);
+        let said = failing(100);
+        let wanted = format!("absent a device of `libcuda.so.1`: `{call}` returned 100");
+        assert!(said.starts_with(&wanted), "{said}");
+        // A library to link with, no such hardware, drivers that do not fit, and what nobody knows.
+        for code in [
+            1, 2, 3, 34, 35, 46, 101, 304, 500, 801, 802, 803, 804, 999, 12_345,
+        ] {
+            let advice = match code {
+                2 => "free memory of this machine",
+                34 => "it is a stub to link programs with: take its folder out of LD_LIBRARY_PATH",
+                304 => "ask for the right to use the devices",
+                803 | 804 => {
+                    "update the driver, and restart the machine where that was done already"
+                }
+                _ => "restart the machine, or reinstall the driver",
+            };
+            let wanted = format!("broken `{call}` returned {code} (TEXT): TEXT; {advice}");
+            assert_eq!(failing(code), wanted);
+        }
     }
 }
 
@@ -198,8 +209,8 @@ fn a_stub_is_told_by_what_it_is() {
         format!("int {name}(void) {{ return 34; }}\n")
     });
     let said = probed(folder.path());
-    let wanted = "broken `cuInit` returned 34, which the driver has no name for; it is a stub to link programs \
-                  with: take its folder out of LD_LIBRARY_PATH";
+    let wanted = "broken `cuDriverGetVersion` returned 34, which the driver has no name for; it is a stub to link \
+                  programs with: take its folder out of LD_LIBRARY_PATH";
     assert_eq!(said, wanted);
 }
 

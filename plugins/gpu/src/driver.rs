@@ -129,20 +129,20 @@ impl<V: Vendor> Driver<V> {
                 is_forked: AtomicBool::new(false),
             }),
         };
-        let version = driver.vendor.version().map_err(Presence::without::<V>)?;
-        driver
-            .vendor
-            .start()
-            .map_err(|code| match V::sort_of(code) {
-                Sort::NoDevice => driver.without_devices(code),
-                _ => Presence::Broken(driver.unusable(code)),
-            })?;
+        let told = driver.vendor.version().map_err(|code| driver.refused(code));
+        let version = told?.map_err(Presence::without::<V>)?;
+        let started = driver.vendor.start();
+        started.map_err(|code| driver.refused(code))?;
         Ok(Self { version, ..driver })
     }
 
-    fn without_devices(&self, code: Code) -> Presence {
-        let why = self.fault(code).message;
-        Presence::Absent(format!("a device of `{}`: {why}", V::LIBRARY))
+    /// What it means that a call fails by which the driver is started or asked what there is, whichever call it is.
+    fn refused(&self, code: Code) -> Presence {
+        if V::sort_of(code) == Sort::NoDevice {
+            let why = self.fault(code).message;
+            return Presence::Absent(format!("a device of `{}`: {why}", V::LIBRARY));
+        }
+        Presence::Broken(self.unusable(code))
     }
 
     fn count(&self) -> Result<u32, Presence> {
@@ -152,8 +152,7 @@ impl<V: Vendor> Driver<V> {
                 Err(Presence::Absent(what))
             }
             Ok(count) => Ok(count),
-            Err(code) if V::sort_of(code) == Sort::NoDevice => Err(self.without_devices(code)),
-            Err(code) => Err(Presence::Broken(self.unusable(code))),
+            Err(code) => Err(self.refused(code)),
         }
     }
 

@@ -54,11 +54,12 @@ pub trait Vendor: Sized + std::fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// The driver's.
     fn start(&self) -> Answer;
-    /// Its version as people write it; asked before it is started.
+    /// Its version as people write it, or that it is none that the plugin can use: which it has, and which are needed.
+    /// Asked before it is started.
     ///
     /// # Errors
-    /// It is not of a version that the plugin can use: which it has, and which are needed.
-    fn version(&self) -> Result<String, Unusable>;
+    /// The driver's.
+    fn version(&self) -> Answer<Result<String, Unusable>>;
     /// What a result stands for. What happens next depends on it: [`Sort::NotReady`] is no failure, behind
     /// [`Sort::Fatal`] the device is asked whether it is lost, and [`Sort::Unsupported`] lets the host try another way.
     fn sort_of(code: Code) -> Sort;

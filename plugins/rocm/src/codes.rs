@@ -16,6 +16,9 @@ pub(crate) const NOT_SUPPORTED: c_int = 801;
 pub(crate) const PEER_ACCESS_ALREADY_ENABLED: c_int = 704;
 pub(crate) const PEER_ACCESS_NOT_ENABLED: c_int = 705;
 
+/// The calls by which the runtime is started and asked what there is.
+const STARTING: [&str; 3] = ["hipInit", "hipRuntimeGetVersion", "hipGetDeviceCount"];
+
 /// A version as people write it, as "7.0". An error for a version whose structs and numbers are not those here: it says
 /// which version the library has.
 pub(crate) fn version(library: &str, number: c_int) -> Result<String, String> {
@@ -33,7 +36,7 @@ pub(crate) fn version(library: &str, number: c_int) -> Result<String, String> {
 pub(crate) fn sort_of(code: Code) -> Sort {
     match code.number {
         // Where there is no device, some versions answer `hipErrorInvalidDevice` (101).
-        101 if ["hipInit", "hipGetDeviceCount"].contains(&code.call) => Sort::NoDevice,
+        101 if STARTING.contains(&code.call) => Sort::NoDevice,
         // Invalid values, pitches, symbols, pointers, directions, devices and names.
         INVALID_VALUE | 12 | 13 | INVALID_DEVICE_POINTER | 21 | 101 | 500 => Sort::Invalid,
         2 => Sort::OutOfMemory,

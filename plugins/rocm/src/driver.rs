@@ -19,15 +19,29 @@ use crate::structs::{Planes, PlanesSide, PoolProperties};
 #[derive(Debug)]
 pub struct Hip(pub(crate) Functions);
 
+/// Whether a call found an error of the program's own as the thread's last one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct HadError(bool);
+
 impl Hip {
-    /// The answer that a result's number stands for. The thread's last error is forgotten with it: a program that asks
-    /// for that (`hipGetLastError`) asks about its own calls.
-    pub(crate) fn checked(&self, call: &'static str, number: c_int) -> Answer {
+    /// Looks at the thread's last error before a call. Before HIP 7 each call that succeeds forgets it too, and there is
+    /// nothing to keep.
+    pub(crate) fn before_call(&self) -> HadError {
+        // SAFETY: it has no arguments, and reads the calling thread's own state.
+        HadError(self.0.keeps_errors() && unsafe { (self.0.hipPeekAtLastError)() } != 0)
+    }
+
+    /// The answer that a result's number stands for. What the call left as the thread's last error is forgotten with it:
+    /// a program that asks for that (`hipGetLastError`) asks about its own calls. An error of its own stays. Where ours
+    /// took its place, that one does: nothing brings the other back, and the program must not be told that all is well.
+    pub(crate) fn checked(&self, before: HadError, call: &'static str, number: c_int) -> Answer {
         if number == 0 {
             return Ok(());
         }
-        // SAFETY: it has no arguments, and touches the calling thread's own state.
-        let _same = unsafe { (self.0.hipGetLastError)() };
+        if before == HadError(false) {
+            // SAFETY: it has no arguments, and touches the calling thread's own state.
+            let _same = unsafe { (self.0.hipGetLastError)() };
+        }
         Err(Code { number, call })
     }
 
@@ -50,9 +64,11 @@ impl Hip {
         function: unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int,
     ) -> String {
         let mut text: *const c_char = std::ptr::null();
+        let before = self.before_call();
         // SAFETY: any number is looked up, and the text's place is our own.
         let number = unsafe { function(code.number, &raw mut text) };
-        if self.checked("hipDrvGetErrorName", number).is_err() || text.is_null() {
+        let told = self.checked(before, "hipDrvGetErrorName", number);
+        if told.is_err() || text.is_null() {
             return String::new();
         }
         // SAFETY: not NULL, and a text that lives as long as the runtime.
@@ -107,16 +123,10 @@ impl Vendor for Hip {
         call!(self.hipInit(0))
     }
 
-    fn version(&self) -> Result<String, Unusable> {
+    fn version(&self) -> Answer<Result<String, Unusable>> {
         let mut number = 0;
-        let library = self.0.library();
-        if let Err(code) = call!(self.hipRuntimeGetVersion(&raw mut number)) {
-            let (name, text) = self.words_of(code);
-            let (call, number) = (code.call, code.number);
-            let why = format!("`{call}` of `{library}` returned {number} ({name}): {text}");
-            return Err(Unusable::Broken(why));
-        }
-        codes::version(library, number).map_err(Unusable::Absent)
+        call!(self.hipRuntimeGetVersion(&raw mut number))?;
+        Ok(codes::version(self.0.library(), number).map_err(Unusable::Absent))
     }
 
     fn sort_of(code: Code) -> Sort {

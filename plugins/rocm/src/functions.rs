@@ -37,6 +37,7 @@ functions! {
         hipDrvGetErrorName(c_int as sys::hipError_t, *mut *const c_char as *mut *const c_char);
         hipDrvGetErrorString(c_int as sys::hipError_t, *mut *const c_char as *mut *const c_char);
         hipGetLastError();
+        hipPeekAtLastError();
         hipGetDeviceCount(*mut c_int as *mut c_int);
         hipGetDevice(*mut c_int as *mut c_int);
         hipSetDevice(c_int as c_int);
@@ -147,17 +148,19 @@ functions! {
 /// Calls a function of the table by its name.
 macro_rules! call {
     ($hip:ident.$name:ident($($argument:expr),* $(,)?)) => {{
+        let before = $hip.before_call();
         // SAFETY: the arguments are what the runtime's header asks for: out-parameters of this function's own, and
         // handles and memory for which the caller of this method vouches.
         let number = unsafe { ($hip.0.$name)($($argument),*) };
-        $hip.checked(stringify!($name), number)
+        $hip.checked(before, stringify!($name), number)
     }};
     ($hip:ident.$name:ident?($($argument:expr),* $(,)?)) => {
         match $hip.0.$name {
             Some(function) => {
+                let before = $hip.before_call();
                 // SAFETY: as above.
                 let number = unsafe { function($($argument),*) };
-                $hip.checked(stringify!($name), number)
+                $hip.checked(before, stringify!($name), number)
             }
             None => Err(crossdock_plugin_gpu::vendor::Code {
                 number: $crate::codes::NOT_SUPPORTED,
@@ -169,6 +172,11 @@ macro_rules! call {
 pub(crate) use call;
 
 impl Functions {
+    /// Whether a thread's last error outlives calls that succeed: from HIP 7 on.
+    pub(crate) fn keeps_errors(&self) -> bool {
+        self.library() == NAMES[0]
+    }
+
     /// Whether the runtime has all that is asked of pools: a version that lacks one has none.
     pub(crate) const fn have_pools(&self) -> bool {
         self.hipMemPoolCreate.is_some()

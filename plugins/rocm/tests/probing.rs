@@ -47,6 +47,8 @@ fn a_child_probes() {
 struct Made {
     name: &'static str,
     version: i32,
+    /// What the question for the version answers.
+    asked: i32,
     started: i32,
     counted: i32,
 }
@@ -55,6 +57,7 @@ impl Made {
     const WORKING: Self = Self {
         name: NEW,
         version: 70_051_831,
+        asked: 0,
         started: 0,
         counted: 100,
     };
@@ -73,8 +76,8 @@ impl Made {
                 format!("int hipGetDeviceCount(int *n) {{ return {counted}; }}\n")
             }
             "hipRuntimeGetVersion" => {
-                let version = self.version;
-                format!("int {name}(int *v) {{ *v = {version}; return 0; }}\n")
+                let (version, asked) = (self.version, self.asked);
+                format!("int {name}(int *v) {{ *v = {version}; return {asked}; }}\n")
             }
             "hipDrvGetErrorName" | "hipDrvGetErrorString" => {
                 format!("int {name}(int e, const char **text) {{ *text = \"TEXT\"; return 0; }}\n")
@@ -190,29 +193,30 @@ fn the_library_of_the_process_comes_first_and_then_the_newest() {
 
 #[test]
 fn every_error_of_the_start_is_one_line() {
-    // Versions differ in how they say that there is no device.
-    for code in [100, 101] {
-        let made = Made {
-            started: code,
-            ..Made::WORKING
-        };
-        let said = made.probed(|_| true);
-        let wanted = format!("absent a device of `libamdhip64.so`: `hipInit` returned {code}");
-        assert!(said.starts_with(&wanted), "{said}");
-    }
-    for code in [1, 2, 3, 35, 303, 999, 1053, 12_345] {
-        let made = Made {
-            started: code,
-            ..Made::WORKING
-        };
-        let said = made.probed(|_| true);
-        let advice = match code {
-            2 => "free memory of this machine",
-            35 => "update the driver, and restart the machine where that was done already",
-            _ => "restart the machine, or reinstall the driver",
-        };
-        let wanted = format!("broken `hipInit` returned {code} (TEXT): TEXT; {advice}");
-        assert_eq!(said, wanted);
+    let failing = |call, code| {
+        let mut made = Made::WORKING;
+        match call {
+            "hipInit" => made.started = code,
+            _ => made.asked = code,
+        }
+        made.probed(|_| true)
+    };
+    for call in ["hipInit", "hipRuntimeGetVersion"] {
+        // Versions differ in how they say that there is no device.
+        for code in [100, 101] {
+            let said = failing(call, code);
+            let wanted = format!("absent a device of `libamdhip64.so`: `{call}` returned {code}");
+            assert!(said.starts_with(&wanted), "{said}");
+        }
+        for code in [1, 2, 3, 35, 303, 999, 1053, 12_345] {
+            let advice = match code {
+                2 => "free memory of this machine",
+                35 => "update the driver, and restart the machine where that was done already",
+                _ => "restart the machine, or reinstall the driver",
+            };
+            let wanted = format!("broken `{call}` returned {code} (TEXT): TEXT; {advice}");
+            assert_eq!(failing(call, code), wanted);
+        }
     }
 }
 

@@ -130,8 +130,8 @@ def claim_of_plain_memory_for_pinned_or_managed() -> None:
 
 @test
 def claim_of_pinned_or_managed_for_plain_memory() -> None:
-    for kind in (CUDA_HOST, CUDA_MANAGED):
-        is_refused(memory(CUDA), (kind, 0), BufferError, "cuda:0", "`cpu:0`")
+    for kind, name in ((CUDA_HOST, "cuda_host:0"), (CUDA_MANAGED, "cuda_managed:0")):
+        is_refused(memory(CUDA), (kind, 0), BufferError, "`cuda:0`", f"`{name}`")
 
 
 @test

@@ -1,16 +1,25 @@
-"""CUDA's driver as libraries call it, and what the simulator behind it tells."""
+"""CUDA's driver as libraries call it."""
 
 from __future__ import annotations
 
 import ctypes
-import json
+import sys
+from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from simulator import Simulator
+
 U64, SIZE = ctypes.c_uint64, ctypes.c_size_t
+NAME, TYPE, MANAGED_TYPE = "cuda", 2, 13
 LEGACY, PER_THREAD = 1, 2
+# By these a stream waits for another one, or the host.
+OF_STREAMS = ["cuStreamWaitEvent"]
+BY_THE_HOST = ["cuEventSynchronize", "cuStreamSynchronize", "cuEventQuery", "cuStreamQuery"]
 _driver = ctypes.CDLL("libcuda.so.1")
 _contexts: list[int] = []
-_text = ctypes.create_string_buffer(1 << 20)
+simulator = Simulator("libcuda.so.1")
+taken_reports = simulator.taken_reports
 
 
 def call(name: str, *arguments: Any) -> None:
@@ -69,44 +78,21 @@ def synchronize(stream: int) -> None:
     call("cuStreamSynchronize", U64(stream))
 
 
-def progress() -> None:
-    """Runs all that can run."""
-    while _driver.crossdock_sim_progress(SIZE(1000)) > 0:
-        pass
+def allocate_pinned(size: int) -> int:
+    return made("cuMemAllocHost_v2", SIZE(size))
 
 
-_gate: list[int] = [0, 0]
+def free_pinned(address: int) -> None:
+    call("cuMemFreeHost", U64(address))
 
 
-def gate(stream: int) -> None:
-    """Holds a stream until `open_gate`: what is on it behind this is late, whatever the policy."""
-    if not _gate[0]:
-        _gate[0] = made("cuMemAllocHost_v2", SIZE(4))
-    call("cuStreamWaitValue32_v2", U64(stream), U64(_gate[0]), _gate[1] + 1, 0)
+def copy_to_host(target: int, source: int, size: int, stream: int) -> None:
+    call("cuMemcpyDtoHAsync_v2", U64(target), U64(source), SIZE(size), U64(stream))
 
 
-def open_gate() -> None:
-    """Lets all go that was held."""
-    if _gate[0]:
-        _gate[1] += 1
-        ctypes.c_uint32.from_address(_gate[0]).value = _gate[1]
-    # What was held runs before the host waits for anything else, and so does not come behind that.
-    progress()
-
-
-class Read:
-    """Bytes that a stream reads into pinned memory, which `values` waits for."""
-
-    def __init__(self, address: int, size: int, stream: int) -> None:
-        self.size, self.stream = size, stream
-        self.host = made("cuMemAllocHost_v2", SIZE(size))
-        call("cuMemcpyDtoHAsync_v2", U64(self.host), U64(address), SIZE(size), U64(stream))
-
-    def values(self) -> set[int]:
-        synchronize(self.stream)
-        found = set((ctypes.c_ubyte * self.size).from_address(self.host))
-        call("cuMemFreeHost", U64(self.host))
-        return found
+def wait_for_word(stream: int, address: int, value: int) -> None:
+    """Holds a stream until a word of pinned memory is at least this."""
+    call("cuStreamWaitValue32_v2", U64(stream), U64(address), value, 0)
 
 
 def end_all() -> None:
@@ -115,20 +101,3 @@ def end_all() -> None:
         on(device)
         call("cuCtxSynchronize")
     on(0)
-
-
-def _lines(name: str) -> list[dict[str, Any]]:
-    assert 0 < getattr(_driver, name)(_text, SIZE(len(_text))) <= len(_text)
-    return [json.loads(line) for line in _text.value.decode().splitlines()]
-
-
-def taken_reports() -> list[dict[str, Any]]:
-    """What was reported since the last time."""
-    return _lines("crossdock_sim_take_reports")
-
-
-def drop(name: str, nth: int) -> bool:
-    """Lets the nth call of a function by this thread do nothing; 0: none. Whether one is still to come so far."""
-    is_to_come = _driver.crossdock_sim_drop_call(name.encode(), U64(nth))
-    assert is_to_come >= 0
-    return bool(is_to_come)

@@ -268,7 +268,13 @@ fn verify_known(claimed: Device, view: &TensorView, known: &Claim) -> Result<Ver
         return registered(&claimed, owner, view, word);
     }
     if !known.info.flags.contains(PointerFlags::HOST_ACCESSIBLE) {
-        return Err(other_owner(claimed.id(), owner));
+        // As it was claimed: pinned and managed memory is not called `cpu:0`.
+        let claim = view.device();
+        let is_the_hosts = claim.ty == DeviceType::CPU;
+        return Err(other_owner(
+            if is_the_hosts { claimed.id() } else { claim },
+            owner,
+        ));
     }
     if known.is_foreign() {
         // The range that was registered need not be all of the host's memory.

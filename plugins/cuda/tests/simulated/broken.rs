@@ -86,7 +86,7 @@ impl Vendor for Broken {
 
     right! {
         fn start() -> Answer;
-        fn version() -> Result<String, Unusable>;
+        fn version() -> Answer<Result<String, Unusable>>;
         fn words_of(code: Code) -> (String, String);
         fn count() -> Answer<u32>;
         fn facts(ordinal: i32) -> Answer<Facts>;

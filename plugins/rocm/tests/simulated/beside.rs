@@ -1,14 +1,14 @@
 //! The plugin beside others who use the runtime: their device, their last error, their streams and their memory.
 
-use std::ffi::c_int;
+use std::ffi::{c_char, c_int};
 
 use crossdock_sdk::abi::{
     Address, CopyArgs, DefaultStream, MemoryKind, PointerFlags, Status, StreamHandle,
 };
-use crossdock_sdk::plugin::{Plugin as _, Register as _, Streams as _, Wrap as _};
+use crossdock_sdk::plugin::{HostEvents as _, Plugin as _, Register as _, Streams as _, Wrap as _};
 use libloading::Library;
 
-use crate::hooks::{BYTES, allocate, call, free, open, round_trip, runtime, side};
+use crate::hooks::{BYTES, LIMIT_NS, allocate, call, free, open, round_trip, runtime, side};
 use crate::{POLICIES, over};
 
 #[test]
@@ -36,6 +36,49 @@ fn the_threads_device_and_last_error_stay_the_callers() {
         0
     );
     assert_eq!(device, 1);
+    rocm.stream_destroy(stream).unwrap();
+    free(&rocm, memory, MemoryKind::DEVICE).unwrap();
+}
+
+#[test]
+fn an_error_of_the_programs_own_is_not_forgotten() {
+    let name = "beside::an_error_of_the_programs_own_is_not_forgotten";
+    if !over(
+        name,
+        &[&["--rocm", "1"], &["--rocm", "1", "--set", "hip=6.4"]],
+    ) {
+        return;
+    }
+    let (hip, rocm) = (runtime(), open());
+    let keeps = !std::env::var("CROSSDOCK_SIM").unwrap().contains("hip=6");
+    let last = || call!(hip.hipGetLastError() -> c_int);
+    let fail = || call!(hip.hipSetDevice(99 => c_int) -> c_int);
+    let memory = allocate(&rocm, MemoryKind::DEVICE, 0).unwrap();
+    let stream = rocm.stream_create(0).unwrap();
+    let held = rocm.event_create_host(0).unwrap();
+    let pending = || rocm.stream_query(stream).unwrap_err().status();
+    rocm.stream_wait_event(stream, held).unwrap();
+    last();
+    // Work that is pending is no error: it takes nothing, and leaves nothing.
+    assert_eq!(fail(), 101);
+    assert_eq!(pending(), Status::NOT_READY);
+    let nobodys = rocm.pointer_query(Address::pointer(0x10)).unwrap();
+    assert_eq!(nobodys.kind, MemoryKind::UNOWNED);
+    assert_eq!(last(), if keeps { 101 } else { 0 });
+    assert_eq!(pending(), Status::NOT_READY);
+    assert_eq!(last(), 0);
+    // A call of ours that fails takes its place: there is an error still.
+    assert_eq!(fail(), 101);
+    let fault = c"hipStreamCreateWithFlags@1=2".as_ptr();
+    assert_eq!(
+        call!(hip.crossdock_sim_arm(fault => *const c_char) -> i64),
+        0
+    );
+    rocm.stream_create(0).unwrap_err();
+    assert_eq!(last(), if keeps { 2 } else { 0 });
+    rocm.event_complete(held, Status::OK).unwrap();
+    rocm.stream_synchronize(stream, LIMIT_NS).unwrap();
+    rocm.event_destroy(held).unwrap();
     rocm.stream_destroy(stream).unwrap();
     free(&rocm, memory, MemoryKind::DEVICE).unwrap();
 }

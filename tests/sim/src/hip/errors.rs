@@ -12,10 +12,12 @@ thread_local! {
     static LAST: Cell<i32> = const { Cell::new(0) };
 }
 
-/// Notes what a call answered. Before HIP 7 it is what the last call answered, and from then on the last error.
+/// Notes what a call answered. Before HIP 7 it is what the last call answered, and from then on the last error, which
+/// pending work is none.
 pub(crate) fn note(number: i32) {
     let keeps = Process::get().is_ok_and(|process| process.hip >= (7, 0));
-    if number != 0 || !keeps {
+    let is_error = ![0, Code::NOT_READY.0].contains(&number);
+    if is_error || !keeps {
         LAST.set(number);
     }
 }

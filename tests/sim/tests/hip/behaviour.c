@@ -313,7 +313,10 @@ static void streams_wait_for_words(void) {
     *word = 0;
     OK(hipStreamCreateWithFlags(&stream, hipStreamNonBlocking));
     OK(hipStreamWaitValue32(stream, word, 1, hipStreamWaitValueEq, UINT32_MAX));
+    /* 7.0: pending work is no error. */
+    GIVES(hipErrorInvalidDevice, hipSetDevice(-1));
     GIVES(hipErrorNotReady, hipStreamQuery(stream));
+    GIVES(version >= 70000000 ? hipErrorInvalidDevice : hipErrorNotReady, hipGetLastError());
     __atomic_store_n(word, 1, __ATOMIC_SEQ_CST);
     OK(hipStreamSynchronize(stream));
     OK(hipStreamWriteValue32(stream, word, 2, 0));

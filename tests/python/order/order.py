@@ -1,24 +1,31 @@
-"""Every rule of order that an exchange has, one function each: `order.py [RULE ..]`.
+"""Every rule of order that an exchange has, one function each: `order.py cuda|rocm [PART/OF | RULE ..]`.
 
 Each is run as it is, when nothing may be reported. Then it is run once for each call by which a stream or the host
 waits in it, with that call left out: the simulator drops it. What the rule is for must fail then, by a report or by
 wrong bytes. Prints the name of each rule, and then which calls were left out and what was seen:
-`RULE FUNCTION@NTH KIND ..`.
+`RULE FUNCTION@NTH KIND ..`. PART/OF takes one rule of each OF.
+
+`rules_of_order.py` has the rules of both vendors, whose calls are in `driver.py` of their folder.
 """
 
 from __future__ import annotations
 
 import gc
+import re
 import sys
-from collections.abc import Callable
+from pathlib import Path
+
+PYTHON = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(PYTHON / sys.argv[1]), str(PYTHON)]
 
 import driver
 from frameworks import CuPys, PyTorchs, PyTorchsByTable
+from late import open_gate
 from rules_of_order import OF_THE_HOST, RULES, Rule, is_all_given_back
 
-# By these a stream waits for another one, or the host.
-OF_STREAMS = ["cuStreamWaitEvent"]
-BY_THE_HOST = ["cuEventSynchronize", "cuStreamSynchronize", "cuEventQuery", "cuStreamQuery"]
+if driver.NAME == "rocm":
+    import rules_of_hip_python as _more
+
 # A host that asks may do so for ever.
 MOST = 8
 TRIES = 4
@@ -37,16 +44,16 @@ def settle() -> None:
 def run(rule: Rule, left_out: str = "", nth: int = 0) -> tuple[bool, set[str]]:
     """Whether the call was made that is left out, by the exchange and not by those who look at its result; and
     what was seen."""
-    driver.drop(left_out, nth)
+    driver.simulator.drop(left_out, nth)
     try:
         verify = rule()
-        is_made = not driver.drop("", 0)
-        driver.open_gate()
+        is_made = not driver.simulator.drop("", 0)
+        open_gate()
         is_right = verify()
         del verify
     finally:
-        driver.drop("", 0)
-        driver.open_gate()
+        driver.simulator.drop("", 0)
+        open_gate()
         settle()
     seen = {report["kind"] for report in driver.taken_reports()}
     return is_made, seen if is_right else seen | {"WrongBytes"}
@@ -57,7 +64,7 @@ def without_each_wait(name: str, rule: Rule) -> None:
         # The first time makes what is kept.
         _, seen = run(rule)
         assert not seen, (name, seen)
-    for function in OF_STREAMS + BY_THE_HOST * (name in OF_THE_HOST):
+    for function in driver.OF_STREAMS + driver.BY_THE_HOST * (name in OF_THE_HOST):
         for nth in range(1, MOST):
             # By the policy `threads` it depends on their pace what a run shows.
             for _ in range(TRIES):
@@ -71,7 +78,9 @@ def without_each_wait(name: str, rule: Rule) -> None:
 
 def main() -> None:
     driver.start()
-    wanted = sys.argv[1:] or list(RULES)
+    wanted = sys.argv[2:] or list(RULES)
+    if part := re.fullmatch(r"(\d+)/(\d+)", wanted[0]):
+        wanted = list(RULES)[int(part[1]) - 1 :: int(part[2])]
     for name in wanted:
         print(name)
         without_each_wait(name, RULES[name])

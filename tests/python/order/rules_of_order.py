@@ -15,13 +15,16 @@ from typing import Any
 
 import driver
 import numpy as np
-from driver import LEGACY, PER_THREAD, Read
+from driver import LEGACY
+from late import Read, gate
 from frameworks import SIZE, Array, CuPys, PyTorchs, PyTorchsByTable
 from structs import Versioned, consume, delete
 from test_exchange_table import STREAM, exported, ours
 
 import crossdock as xd
 
+HERE, OTHER = f"{driver.NAME}:0", f"{driver.NAME}:1"
+IS_CUDA = driver.NAME == "cuda"
 Verify = Callable[[], bool]
 Rule = Callable[[], Verify]
 RULES: dict[str, Rule] = {}
@@ -37,7 +40,7 @@ def fresh() -> int:
     return next(_values)
 
 
-def own(name: str, device: str = "cuda:0") -> xd.Stream:
+def own(name: str, device: str = HERE) -> xd.Stream:
     """A stream of ours, the same each time."""
     if (name, device) not in _own:
         _own[name, device] = xd.Stream(device)
@@ -62,9 +65,9 @@ def rule_of_the_host(name: str, function: Callable[..., Verify], *arguments: Any
 
 def ours_written(is_held: bool = True) -> tuple[xd.Tensor, int]:
     """A tensor that a stream still writes."""
-    tensor, value = xd.empty(SIZE, dtype="uint8", device="cuda:0"), fresh()
+    tensor, value = xd.empty(SIZE, dtype="uint8", device=HERE), fresh()
     if is_held:
-        driver.gate(own("writer").native_handle)
+        gate(own("writer").native_handle)
     tensor.fill(value, stream=own("writer"))
     return tensor, value
 
@@ -78,7 +81,7 @@ def is_all_given_back(seconds: float) -> bool:
     """Whether what was dropped is given back within a time."""
     runtime = ctypes.c_void_p()
     assert _crossdock.xd_runtime_default(ctypes.byref(runtime)) == 0
-    error = _crossdock.xd_runtime_wait_for_releases(runtime, driver.U64(int(seconds * 1e9)))
+    error = _crossdock.xd_runtime_wait_for_releases(runtime, ctypes.c_uint64(int(seconds * 1e9)))
     _crossdock.xd_error_free(error)
     _crossdock.xd_runtime_free(runtime)
     return error is None
@@ -100,7 +103,7 @@ def holds(read: Read, value: int, *kept: Any) -> Verify:
 
 def consumer_reads(number: int | None, stream: str | int) -> Verify:
     stream = foreign(stream) if isinstance(stream, str) else stream
-    tensor, value = ours_written(number != PER_THREAD)
+    tensor, value = ours_written(not IS_CUDA or number != 2)
     number = stream if number == 3 else number
     managed = consume(tensor.__dlpack__(stream=number, max_version=(1, 3)))
     read = Read(managed.tensor.data or 0, SIZE, stream)
@@ -119,8 +122,8 @@ def consumer_writes_behind_a_reader(number: int | None) -> Verify:
     stream = foreign("consumer") if number == 3 else LEGACY
     tensor, value = ours_written(False)
     tensor.synchronize()
-    driver.gate(own("work").native_handle)
-    copied = tensor.to("cuda:0", stream=own("work"), copy=True)
+    gate(own("work").native_handle)
+    copied = tensor.to(HERE, stream=own("work"), copy=True)
     managed = consume(tensor.__dlpack__(stream=stream, max_version=(1, 3)))
     driver.fill(managed.tensor.data or 0, fresh(), SIZE, stream)
 
@@ -133,22 +136,23 @@ def consumer_writes_behind_a_reader(number: int | None) -> Verify:
 
 
 for _name, _number, _stream in (
-    ("None", None, LEGACY), ("1", 1, LEGACY), ("handle", 3, "consumer"),
+    ("None", None, LEGACY), ("default", LEGACY, LEGACY), ("handle", 3, "consumer"),
 ):
     rule(f"dlpack_{_name}", consumer_reads, _number, _stream)
-# A thread's default stream is out of the driver's reach but on that thread: the tensor is ready.
-rule_of_the_host("dlpack_2", consumer_reads, 2, PER_THREAD)
+if IS_CUDA:
+    # A thread's default stream is out of the driver's reach but on that thread: the tensor is ready.
+    rule_of_the_host("dlpack_2", consumer_reads, 2, driver.PER_THREAD)
 rule("dlpack_minus_1", consumer_waits_itself)
-rule("dlpack_write_1", consumer_writes_behind_a_reader, 1)
+rule("dlpack_write_default", consumer_writes_behind_a_reader, LEGACY)
 rule("dlpack_write_handle", consumer_writes_behind_a_reader, 3)
 
 
 def table_hands_out(is_current: bool) -> Verify:
     tensor, value = ours_written()
-    with own("current") if is_current else xd.current_stream("cuda:0"):
+    with own("current") if is_current else xd.current_stream(HERE):
         native = ctypes.c_void_p()
         answer, managed = exported(tensor)
-        assert answer == 0 and STREAM(ours().stream)(2, 0, ctypes.byref(native)) == 0
+        assert answer == 0 and STREAM(ours().stream)(driver.TYPE, 0, ctypes.byref(native)) == 0
         read = Read(managed.tensor.data or 0, SIZE, native.value or LEGACY)
     return holds(read, value, managed)
 
@@ -160,9 +164,11 @@ rule("table_current", table_hands_out, True)
 # Libraries take and give, on a stream of their own and on the default one.
 
 
-def library_takes(library: type[Array], take: Callable[[Any], Array], stream: str, is_written: bool) -> Verify:
+def library_takes(
+    library: type[Array], take: Callable[[Any], Array], stream: str, is_written: bool, is_late: bool
+) -> Verify:
     library.current = foreign(stream) if stream else 0
-    tensor, value = ours_written(take != CuPys.asarray)
+    tensor, value = ours_written(is_late)
     array = take(tensor)
     if not is_written:
         return holds(array.read(), value, tensor, array)
@@ -174,12 +180,12 @@ def library_takes(library: type[Array], take: Callable[[Any], Array], stream: st
 def library_gives(library: type[Array], take: Callable[[Any], xd.Tensor], stream: str, is_current: bool) -> Verify:
     library.current = foreign(stream) if stream else 0
     array, value = library(), fresh()
-    driver.gate(library.current)
+    gate(library.current)
     array.fill(value)
     work = own("work")
-    with own("current") if is_current else xd.current_stream("cuda:0"):
+    with own("current") if is_current else xd.current_stream(HERE):
         tensor = take(array)
-    copied = tensor.to("cuda:0", stream=work, copy=True)
+    copied = tensor.to(HERE, stream=work, copy=True)
     return holds(Read(copied.data_ptr(), SIZE, work.native_handle), value, tensor, copied, work)
 
 
@@ -187,46 +193,53 @@ def library_gives_and_drops(library: type[Array], take: Callable[[Any], xd.Tenso
     """What it gave goes back once our work on it is over: its next array may have the same memory."""
     library.current = foreign("library")
     array, value = library(), fresh()
-    driver.gate(library.current)
+    gate(library.current)
     array.fill(value)
     work = own("work")
-    copied = take(array).to("cuda:0", stream=work, copy=True)
+    copied = take(array).to(HERE, stream=work, copy=True)
     del array
     # It is in use until the gate is open. If nobody minds, it is given back in this time.
-    driver.progress()
+    driver.simulator.progress()
     is_all_given_back(0.1)
     library().fill(fresh())
     return holds(Read(copied.data_ptr(), SIZE, work.native_handle), value, copied, work)
 
 
-for _library, _take in ((CuPys, CuPys.from_dlpack), (PyTorchs, PyTorchs.from_dlpack), (CuPys, CuPys.asarray)):
-    for _stream in ("library", ""):
-        _name = f"{_take.__qualname__}_{_stream or 'default'}".replace(".", "_")
-        _rule = rule_of_the_host if _take == CuPys.asarray else rule
-        _rule(_name, library_takes, _library, _take, _stream, False)
-        _rule(f"{_name}_writes", library_takes, _library, _take, _stream, True)
-# It looks at no stream: only its default one is in order with ours.
-rule("PyTorchs_as_tensor_default", library_takes, PyTorchs, PyTorchs.as_tensor, "", False)
-for _library, _takes in (
-    (CuPys, [xd.from_dlpack, xd.as_cuda_array]), (PyTorchs, [xd.from_dlpack]), (PyTorchsByTable, [xd.from_dlpack]),
-):
-    for _from in _takes:
-        for _stream in ("library", ""):
-            for _is_current in (False, True):
-                _place = f"{_stream or 'default'}{'_current' if _is_current else ''}"
-                _name = f"{_from.__name__}_{_library.__name__}_{_place}"
-                rule(_name, library_gives, _library, _from, _stream, _is_current)
-        rule(f"{_from.__name__}_{_library.__name__}_drop", library_gives_and_drops, _library, _from)
+def rules_of_taking(library: type[Array], take: Callable[[Any], Array], add: Callable[..., None]) -> None:
+    for stream in ("library", ""):
+        name = f"{take.__qualname__}_{stream or 'default'}".replace(".", "_")
+        is_late = add is rule
+        add(name, library_takes, library, take, stream, False, is_late)
+        add(f"{name}_writes", library_takes, library, take, stream, True, is_late)
+
+
+def rules_of_giving(library: type[Array], take: Callable[[Any], xd.Tensor]) -> None:
+    for stream, is_current in itertools.product(("library", ""), (False, True)):
+        place = f"{stream or 'default'}{'_current' if is_current else ''}"
+        rule(f"{take.__name__}_{library.__name__}_{place}", library_gives, library, take, stream, is_current)
+    rule(f"{take.__name__}_{library.__name__}_drop", library_gives_and_drops, library, take)
+
+
+for _library in (CuPys, PyTorchs):
+    rules_of_taking(_library, _library.from_dlpack, rule)
+for _library in (CuPys, PyTorchs, PyTorchsByTable):
+    rules_of_giving(_library, xd.from_dlpack)
+rules_of_taking(CuPys, CuPys.asarray, rule_of_the_host)
+rules_of_giving(CuPys, xd.as_cuda_array)
+# By the interface PyTorch looks at no stream. The default one is in order with ours, or the host has waited where the
+# interface has no number for it.
+by_its_number = rule if IS_CUDA else rule_of_the_host
+by_its_number("PyTorchs_as_tensor_default", library_takes, PyTorchs, PyTorchs.as_tensor, "", False, IS_CUDA)
 
 
 # The CUDA array interface by its numbers.
 
 
 def interface_taken(version: int, number: int | None) -> Verify:
-    stream = foreign("producer") if number in (3, None) else number or 0
+    stream = {1: LEGACY, 2: 2}.get(number or 0, foreign("producer"))
     value, address = fresh(), driver.allocate(SIZE)
     if number is not None:
-        driver.gate(stream)
+        gate(stream)
     driver.fill(address, value, SIZE, stream)
     described: dict[str, Any] = {"version": version, "shape": (SIZE,), "typestr": "|u1", "data": (address, False)}
     if version == 3:
@@ -234,26 +247,27 @@ def interface_taken(version: int, number: int | None) -> Verify:
     if number is None:
         driver.synchronize(stream)
     tensor, work = xd.from_cuda_array_interface(described), own("work")
-    copied = tensor.to("cuda:0", stream=work, copy=True)
+    copied = tensor.to(HERE, stream=work, copy=True)
     return holds(Read(copied.data_ptr(), SIZE, work.native_handle), value, tensor, copied, work)
 
 
 def interface_given(is_current: bool) -> Verify:
     """The consumer's stream waits for the one that is named, as Numba's."""
-    tensor, value = ours_written()
-    with own("current") if is_current else xd.current_stream("cuda:0"):
+    tensor, value = ours_written(IS_CUDA or is_current)
+    with own("current") if is_current else xd.current_stream(HERE):
         described = tensor.__cuda_array_interface__
-        driver.wait_for(foreign("consumer"), described["stream"])
+        if described["stream"] is not None:
+            driver.wait_for(foreign("consumer"), described["stream"])
         read = Read(described["data"][0], SIZE, foreign("consumer"))
     return holds(read, value, tensor)
 
 
 for _name, _version, _number in (
-    ("v2", 2, None), ("v3_None", 3, None), ("v3_1", 3, 1), ("v3_2", 3, 2), ("v3_handle", 3, 3),
+    ("v2", 2, None), ("v3_None", 3, None), ("v3_1", 3, 1), *([("v3_2", 3, 2)] * IS_CUDA), ("v3_handle", 3, 3),
 ):
     _rule = rule if _number else rule_of_the_host
     _rule(f"interface_{_name}", interface_taken, _version, _number)
-rule("interface_given_default", interface_given, False)
+by_its_number("interface_given_default", interface_given, False)
 rule("interface_given_current", interface_given, True)
 
 
@@ -262,24 +276,24 @@ rule("interface_given_current", interface_given, True)
 
 def wrapped_stream() -> Verify:
     tensor, value = ours_written()
-    copied = tensor.to("cuda:0", stream=xd.Stream("cuda:0", native=foreign("other")), copy=True)
+    copied = tensor.to(HERE, stream=xd.Stream(HERE, native=foreign("other")), copy=True)
     return holds(Read(copied.data_ptr(), SIZE, foreign("other")), value, tensor, copied)
 
 
 def own_write() -> Verify:
     tensor, _value = ours_written()
-    value, other = fresh(), xd.Stream("cuda:0", native=foreign("other"))
+    value, other = fresh(), xd.Stream(HERE, native=foreign("other"))
     tensor.wait_to_write(other)
     driver.fill(tensor.data_ptr(), value, SIZE, foreign("other"))
     tensor.written_on(other)
     work = own("work")
-    copied = tensor.to("cuda:0", stream=work, copy=True)
+    copied = tensor.to(HERE, stream=work, copy=True)
     return holds(Read(copied.data_ptr(), SIZE, work.native_handle), value, tensor, copied, work)
 
 
 def own_read() -> Verify:
     tensor, value = ours_written()
-    other = xd.Stream("cuda:0", native=foreign("other"))
+    other = xd.Stream(HERE, native=foreign("other"))
     tensor.wait_to_read(other)
     read = Read(tensor.data_ptr(), SIZE, foreign("other"))
     tensor.used_on(other)
@@ -332,19 +346,19 @@ def from_the_host() -> Verify:
     value = fresh()
     array = np.full(SIZE, value, np.uint8)
     first, second = own("first"), own("second")
-    driver.gate(first.native_handle)
-    copied = xd.asarray(array).to("cuda:0", stream=first, copy=True).to("cuda:0", stream=second, copy=True)
+    gate(first.native_handle)
+    copied = xd.asarray(array).to(HERE, stream=first, copy=True).to(HERE, stream=second, copy=True)
     return holds(Read(copied.data_ptr(), SIZE, second.native_handle), value, copied, first, second)
 
 
 def freed_in_order() -> Verify:
     first, second = own("first"), own("second")
-    tensor, value = xd.empty(SIZE, dtype="uint8", device="cuda:0", stream=first), fresh()
-    driver.gate(first.native_handle)
+    tensor, value = xd.empty(SIZE, dtype="uint8", device=HERE, stream=first), fresh()
+    gate(first.native_handle)
     tensor.fill(value, stream=first)
-    copied = tensor.to("cuda:0", stream=second, copy=True)
+    copied = tensor.to(HERE, stream=second, copy=True)
     del tensor
-    xd.empty(SIZE, dtype="uint8", device="cuda:0", stream=first).fill(fresh(), stream=first)
+    xd.empty(SIZE, dtype="uint8", device=HERE, stream=first).fill(fresh(), stream=first)
     return holds(Read(copied.data_ptr(), SIZE, second.native_handle), value, copied, first, second)
 
 
@@ -358,7 +372,7 @@ def through_the_host() -> Verify:
 def from_there_through_the_host() -> Verify:
     value = fresh()
     there = xd.asarray(np.full(SIZE, value, np.uint8)).to("opencl:0")
-    tensor = there.to("cuda:0", stream=own("work"), copy=True)
+    tensor = there.to(HERE, stream=own("work"), copy=True)
     reading = own("reading")
     tensor.wait_to_read(reading)
     return holds(Read(tensor.data_ptr(), SIZE, reading.native_handle), value, tensor, there)
@@ -367,9 +381,9 @@ def from_there_through_the_host() -> Verify:
 if any(device.type == "opencl" for device in xd.devices()):
     rule_of_the_host("staged_out", through_the_host)
     rule_of_the_host("staged_in", from_there_through_the_host)
-rule("move", moved, "cuda:0", "cuda:0")
-rule("peer_copy_there", moved, "cuda:1", "cuda:1")
-rule("peer_copy_here", moved, "cuda:1", "cuda:0")
+rule("move", moved, HERE, HERE)
+rule("peer_copy_there", moved, OTHER, OTHER)
+rule("peer_copy_here", moved, OTHER, HERE)
 rule("written_twice", written_twice)
 rule("to_the_host", to_the_host)
 rule("from_the_host", from_the_host)
@@ -397,5 +411,5 @@ rule_of_the_host("host_to_cpu", host_reads, lambda tensor: tensor.to("cpu").nump
 rule_of_the_host("host_dlpack", host_reads, lambda tensor: np.from_dlpack(tensor, device="cpu"))
 rule_of_the_host("host_tensor_synchronize", host_waits, lambda tensor, _stream: tensor.synchronize())
 rule_of_the_host("host_stream_synchronize", host_waits, lambda _tensor, stream: stream.synchronize())
-rule_of_the_host("host_device_synchronize", host_waits, lambda _tensor, _stream: xd.device("cuda:0").synchronize())
+rule_of_the_host("host_device_synchronize", host_waits, lambda _tensor, _stream: xd.device(HERE).synchronize())
 rule_of_the_host("host_event_synchronize", host_waits, lambda _tensor, stream: stream.record().synchronize())

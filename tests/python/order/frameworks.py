@@ -2,26 +2,25 @@
 
 Written from what the sources of both do: `torch/_tensor.py`, `torch/csrc/Module.cpp` and its DLPack exchange table,
 `torch/utils/dlpack.py`; `cupy/_core/core.pyx` and `cupy/_core/dlpack.pyx`. Both keep memory that was dropped for the
-next array of the same stream, without a wait: what others still do with it then is theirs to have ended.
+next array of the same stream, without a wait: what others still do with it then is theirs to have ended. On ROCm both
+have 0 for the default stream in DLPack and no other numbers; in CUDA's array interface CuPy has 1 for it there too.
 """
 
 from __future__ import annotations
 
 import ctypes
-import sys
-from pathlib import Path
 from typing import Any, ClassVar
 
 import driver
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import structs
 from handmade import Forged
+from late import Read
 from structs import Versioned, consume, delete
 from test_exchange_table import FROM, STREAM, TO, Table
 
 SIZE = 4096
-CUDA, CUDA_MANAGED = 2, 13
+# The numbers that mean no stream of a consumer's.
+REFUSED = (0,) if driver.NAME == "cuda" else (1, 2)
 _free: dict[int, list[int]] = {}
 _callbacks: list[Any] = []
 
@@ -52,21 +51,21 @@ class Array:
         """A kernel on the library's current stream."""
         driver.fill(self.address, value, SIZE, type(self).current)
 
-    def read(self) -> driver.Read:
+    def read(self) -> Read:
         """The same, as a kernel that reads."""
-        return driver.Read(self.address, SIZE, type(self).current)
+        return Read(self.address, SIZE, type(self).current)
 
     def forged(self) -> Forged:
         """A managed tensor that keeps the array until it is deleted."""
         kept: list[Array] = [self]
-        return Forged((SIZE,), dtype=(1, 8, 1), device=(CUDA, 0), data=self.address, size=1, on_delete=kept.clear)
+        return Forged((SIZE,), dtype=(1, 8, 1), device=(driver.TYPE, 0), data=self.address, size=1, on_delete=kept.clear)
 
     def described(self, version: int) -> dict[str, Any]:
         data = (self.address, False)
         return {"shape": (SIZE,), "typestr": "|u1", "data": data, "strides": None, "version": version}
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return CUDA, 0
+        return driver.TYPE, 0
 
     def order_behind(self, stream: int) -> None:
         """Lets the consumer's stream wait for the library's, if they differ."""
@@ -81,11 +80,11 @@ class CuPys(Array):
     def __dlpack__(
         self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Any = None
     ) -> object:
-        if copy or dl_device not in (None, (CUDA, 0)):
+        if copy or dl_device not in (None, (driver.TYPE, 0)):
             raise BufferError("not asked for here")
         if stream is None:
             stream = driver.LEGACY
-        elif not isinstance(stream, int) or stream < -1 or stream == 0:
+        elif not isinstance(stream, int) or stream < -1 or stream in REFUSED:
             raise ValueError(f"stream {stream!r}")
         if stream != -1:
             self.order_behind(stream)
@@ -93,11 +92,11 @@ class CuPys(Array):
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        return {**self.described(3), "stream": type(self).current or driver.LEGACY}
+        return {**self.described(3), "stream": type(self).current or 1}
 
     @classmethod
     def from_dlpack(cls, x: Any) -> CuPys:
-        assert x.__dlpack_device__()[0] in (CUDA, CUDA_MANAGED)
+        assert x.__dlpack_device__()[0] in (driver.TYPE, driver.MANAGED_TYPE)
         return cls(consume(x.__dlpack__(stream=cls.current or driver.LEGACY, max_version=(1, 0), copy=None)))
 
     @classmethod
@@ -115,17 +114,15 @@ class PyTorchs(Array):
     def __dlpack__(
         self, *, stream: Any = -1, max_version: Any = None, dl_device: Any = None, copy: Any = None
     ) -> object:
-        if copy or dl_device not in (None, (CUDA, 0)):
+        if copy or dl_device not in (None, (driver.TYPE, 0)):
             raise BufferError("not asked for here")
         if stream is not None and type(stream) is not int:
             raise TypeError("stream must be ``int`` or ``none``")
         if stream != -1:
-            if stream is None or stream == 1:
+            if stream is None:
                 stream = driver.LEGACY
-            elif stream == driver.PER_THREAD:
-                raise BufferError("per-thread default stream is not supported.")
-            elif stream == 0:
-                raise AssertionError("unsupported stream on CUDA: 0.")
+            elif stream in (*REFUSED, 2):
+                raise AssertionError(f"unsupported stream: {stream}.")
             self.order_behind(stream)
         return self.forged().capsule()
 
@@ -135,8 +132,8 @@ class PyTorchs(Array):
 
     @classmethod
     def from_dlpack(cls, x: Any) -> PyTorchs:
-        assert x.__dlpack_device__()[0] == CUDA
-        return cls(consume(x.__dlpack__(stream=cls.current or 1, max_version=(1, 0))))
+        assert x.__dlpack_device__()[0] == driver.TYPE
+        return cls(consume(x.__dlpack__(stream=cls.current or driver.LEGACY, max_version=(1, 0))))
 
     @classmethod
     def as_tensor(cls, x: Any) -> PyTorchs:
