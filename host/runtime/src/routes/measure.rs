@@ -141,7 +141,7 @@ impl<'a> Stopwatch<'a> {
     }
 
     /// The shortest of some runs, two at least: short ones are many, as any may be interrupted, and a machine
-    /// that is busy just now does not count.
+    /// that is busy just now does not count. Half of the time is left for longer ones.
     fn best(
         &mut self,
         deadline: Instant,
@@ -149,9 +149,10 @@ impl<'a> Stopwatch<'a> {
         copy: impl Fn() -> Result<(), Error>,
     ) -> Option<Duration> {
         let most = if bytes == SMALLEST_BYTES { 16 } else { 4 };
+        let half = self.until(deadline) / 2;
         let (mut best, mut runs) = (Duration::MAX, 0);
         // The first of two touches new memory.
-        while runs < 2 || (runs < most && best <= self.until(deadline)) {
+        while runs < 2 || (runs < most && best + half <= self.until(deadline)) {
             let start = (self.now)();
             copy().ok()?;
             best = best.min((self.now)().saturating_duration_since(start));
