@@ -85,5 +85,5 @@ def test_a_folder_that_others_may_write_to_is_told_in_one_line_with_what_to_do(r
     finally:
         ready.chmod(0o755)
     row = table.splitlines()[-1]
-    assert code == 1 and row.startswith("| devices | no CUDA device: trust the plugin "), told
+    assert code == 1 and row.startswith("| devices | no device of CUDA or ROCm: trust the plugin "), told
     assert f"try: chmod go-w '{ready}'" in row and row.endswith(" | **no** |"), told

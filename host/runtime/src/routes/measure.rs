@@ -21,23 +21,17 @@ pub(super) fn measure(
     budget: Duration,
 ) -> (WayCosts, Duration) {
     let mut costs = WayCosts::default();
-    let mut took = Duration::ZERO;
     let ends = Sample::new(from, class.source)
         .and_then(|src| Ok((src, Sample::new(to, class.destination)?)));
     let Ok((src, dst)) = ends else {
-        return (costs, took);
+        return (costs, Duration::ZERO);
     };
-    let share = budget / u32::try_from(ways.len()).unwrap_or(1).max(1);
-    for way in ways {
-        let copy = |bytes| way.copy(&dst.of(bytes)?, &src.of(bytes)?, None);
-        // What a driver does once, as making a context or a kernel, is no cost of a copy, and takes
-        // no time from the others.
-        if copy(SMALLEST_BYTES).is_err() {
-            continue;
-        }
-        costs.set(*way, curve(Instant::now() + share, copy, &mut took));
+    let copy = |way: Way, bytes| way.copy(&dst.of(bytes)?, &src.of(bytes)?, None);
+    let mut stopwatch = Stopwatch::new(&Instant::now);
+    for (way, curve) in stopwatch.curves(ways, budget, copy) {
+        costs.set(way, curve);
     }
-    (costs, took)
+    (costs, stopwatch.took)
 }
 
 /// One end of the copies that are timed.
@@ -74,52 +68,122 @@ fn arranged(arrangement: Arrangement, bytes: u64) -> Result<Layout, Error> {
     Ok(Layout::strided(Dtype::UINT32, &[rows, row], &strides)?)
 }
 
-/// The times of one way, from the smallest size up, until the time is over. Adds up what the copies take.
-fn curve(
-    deadline: Instant,
-    copy: impl Fn(u64) -> Result<(), Error>,
-    took: &mut Duration,
-) -> Option<Curve> {
-    let mut points: Vec<Point> = Vec::new();
-    for bytes in SIZES {
-        let last = points.last().copied();
-        let expected = last.map_or(0.0, |last| {
-            last.seconds * (bytes as f64 / last.bytes as f64)
-        });
-        let left = deadline.saturating_duration_since(Instant::now());
-        // Two copies at least, the first of which touches new memory.
-        if expected * 2.0 > left.as_secs_f64() {
-            break;
-        }
-        let (best, runs) = best(deadline, bytes, || copy(bytes))?;
-        *took += best * runs;
-        let seconds = best.as_secs_f64();
-        // More bytes take no less time; what says so is noise.
-        let seconds = seconds.max(last.map_or(f64::MIN_POSITIVE, |last| last.seconds));
-        points.push(Point { bytes, seconds });
-    }
-    Curve::try_from(points).ok()
+/// Times copies.
+pub(super) struct Stopwatch<'a> {
+    now: &'a dyn Fn() -> Instant,
+    /// What all copies took together, as long as each does at its best.
+    took: Duration,
 }
 
-/// The shortest of some runs, two at least: short ones are many, as any may be interrupted, and a machine
-/// that is busy just now does not count. Says how many they were.
-fn best(
-    deadline: Instant,
-    bytes: u64,
-    copy: impl Fn() -> Result<(), Error>,
-) -> Option<(Duration, u32)> {
-    let runs = if bytes == SMALLEST_BYTES { 16 } else { 4 };
-    let mut best: Option<(Duration, u32)> = None;
-    for run in 1..=runs {
-        let start = Instant::now();
-        copy().ok()?;
-        let time = start.elapsed();
-        best = Some((best.map_or(time, |(best, _)| best.min(time)), run));
-        if run > 1 && Instant::now() >= deadline {
-            break;
+impl<'a> Stopwatch<'a> {
+    pub(super) const fn new(now: &'a dyn Fn() -> Instant) -> Self {
+        Self {
+            now,
+            took: Duration::ZERO,
         }
     }
-    best
+
+    /// The times of each way that works. They share the time, and what one leaves goes to those behind it.
+    pub(super) fn curves(
+        &mut self,
+        ways: &[Way],
+        budget: Duration,
+        copy: impl Fn(Way, u64) -> Result<(), Error>,
+    ) -> Vec<(Way, Option<Curve>)> {
+        // What a driver does once, as making a context or a kernel, is no cost of a copy, and takes
+        // no time from the others.
+        let works = |way: &Way| copy(*way, SMALLEST_BYTES).is_ok();
+        let ways: Vec<Way> = ways.iter().copied().filter(works).collect();
+        let deadline = (self.now)() + budget;
+        let mut shares: u32 = ways.iter().copied().map(shares_of).sum();
+        let mut timed = Vec::with_capacity(ways.len());
+        for way in ways {
+            let share = self.until(deadline) * shares_of(way) / shares;
+            let end = (self.now)() + share;
+            timed.push((way, self.curve(end, |bytes| copy(way, bytes))));
+            shares -= shares_of(way);
+        }
+        timed
+    }
+
+    /// The times of one way, from the smallest size up, until the time is over. Where there is no time for all
+    /// sizes, the last one is the largest that there is time for: that parts of a copy overlap shows in long ones
+    /// alone.
+    fn curve(
+        &mut self,
+        deadline: Instant,
+        copy: impl Fn(u64) -> Result<(), Error>,
+    ) -> Option<Curve> {
+        let mut points: Vec<Point> = Vec::new();
+        for (at, size) in SIZES.into_iter().enumerate() {
+            let last = points.last().copied();
+            let bytes = last.map_or(size, |last| {
+                let longest = last.longest_within(self.until(deadline));
+                let next = SIZES.get(at + 1).copied();
+                // The first time is a latency, and tells nothing of longer copies.
+                let is_latency = last.bytes == SMALLEST_BYTES;
+                let both = size + next.filter(|_| !is_latency).unwrap_or_default();
+                if longest >= both {
+                    size
+                } else {
+                    longest.min(next.unwrap_or(size))
+                }
+            });
+            if last.is_some_and(|last| bytes < last.bytes * 2) {
+                break;
+            }
+            let seconds = self.best(deadline, bytes, || copy(bytes))?.as_secs_f64();
+            // More bytes take no less time; what says so is noise.
+            let seconds = seconds.max(last.map_or(f64::MIN_POSITIVE, |last| last.seconds));
+            points.push(Point { bytes, seconds });
+        }
+        Curve::try_from(points).ok()
+    }
+
+    /// The shortest of some runs, two at least: short ones are many, as any may be interrupted, and a machine
+    /// that is busy just now does not count. Half of the time is left for longer ones.
+    fn best(
+        &mut self,
+        deadline: Instant,
+        bytes: u64,
+        copy: impl Fn() -> Result<(), Error>,
+    ) -> Option<Duration> {
+        let most = if bytes == SMALLEST_BYTES { 16 } else { 4 };
+        let half = self.until(deadline) / 2;
+        let (mut best, mut runs) = (Duration::MAX, 0);
+        // The first of two touches new memory.
+        while runs < 2 || (runs < most && best + half <= self.until(deadline)) {
+            let start = (self.now)();
+            copy().ok()?;
+            best = best.min((self.now)().saturating_duration_since(start));
+            runs += 1;
+        }
+        self.took += best * runs;
+        Some(best)
+    }
+
+    fn until(&self, deadline: Instant) -> Duration {
+        deadline.saturating_duration_since((self.now)())
+    }
+}
+/// A copy through host memory moves each byte twice.
+const fn shares_of(way: Way) -> u32 {
+    match way {
+        Way::Staged => 2,
+        _ => 1,
+    }
+}
+
+impl Point {
+    /// The most bytes that two copies could have, if each byte took what it does here.
+    fn longest_within(self, time: Duration) -> u64 {
+        let one = Duration::from_secs_f64(self.seconds * 2.0)
+            .as_nanos()
+            .max(1);
+        let bytes = u128::from(self.bytes) * time.as_nanos() / one;
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+        bytes / SMALLEST_BYTES * SMALLEST_BYTES
+    }
 }
 
 /// Copies of these sizes are timed.

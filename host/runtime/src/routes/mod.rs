@@ -24,6 +24,8 @@
 
 pub(crate) mod explanation;
 mod measure;
+#[cfg(test)]
+mod measure_tests;
 mod peer_link;
 pub(crate) mod plan;
 pub(crate) mod route;

@@ -12,12 +12,13 @@
 //! each, and dear for pageable memory: so each *class* of copies has its own times (`class.rs`:
 //! compact, pitched or scattered, in usual, pinned or managed memory, at each end). A class is
 //! measured at its first use, in at most 50 ms, and a pair takes four times that in all; a class
-//! that comes later goes by the devices' properties. What a way does once, as a driver that makes
-//! a context or a kernel at its first copy, is done before the time counts. Another thread that
-//! asks meanwhile goes by the devices' properties: direct before staged, the source's plugin
-//! before the destination's. So does a move on a stream: measuring copies without one, which
-//! would never end where the caller itself holds what is before it. The results are kept in
-//! `$XDG_CACHE_HOME/crossdock/costs.json`, by plugin, version, device, driver and class
+//! that comes later goes by the devices' properties. What a way does once, as a driver that makes a
+//! context or a kernel at its first copy, is done before the time counts. The last copy that is
+//! timed is as long as there is time for, and a way through host memory has two shares of the time.
+//! Another thread that asks meanwhile goes by the devices' properties: direct before staged, the
+//! source's plugin before the destination's. So does a move on a stream: measuring copies without
+//! one, which would never end where the caller itself holds what is before it. The results are kept
+//! in `$XDG_CACHE_HOME/crossdock/costs.json`, by plugin, version, device, driver and class
 //! (`CROSSDOCK_COSTS=FILE|memory|off`). Pairs with an alias are measured only where somebody
 //! demands a copy: costs never decide between the two.
 

@@ -2,20 +2,22 @@
 //!
 //! The simulator counts how long each link moved bytes; a share is that of the slower link, of the time from the
 //! first byte to the last. `scripts/bench links` runs this: once with `memcpy` behind the name, to say what this
-//! machine copies, then over links of a quarter of that, and with `staged` for the copies between two devices that
-//! go through host memory, as their driver knows no others.
+//! machine copies, then over links of a quarter of that, with `staged` for the copies between two devices that
+//! go through host memory, as their driver knows no others, and with `vendors` for those between two vendors.
 #![expect(clippy::print_stdout, reason = "its output is what it is for")]
-#![expect(unsafe_code, reason = "asks the simulator, which it finds by name")]
+
+mod simulator;
+mod vendors;
 
 use std::error::Error;
-use std::ffi::c_char;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crossdock::{CostCache, Device, RouteChoice, RouteKind, Runtime, Stream, Tensor};
 use crossdock_sdk::abi::MemoryKind;
 use crossdock_sdk::dlpack::{Dtype, Layout};
-use libloading::Library;
+
+use crate::simulator::{Simulator, row, ways};
 
 type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
@@ -29,6 +31,9 @@ fn main() -> Outcome {
         println!("skip\tsimulated links\tno simulated driver; scripts/bench links runs this");
         return Ok(());
     };
+    if mode.as_deref() == Some("vendors") {
+        return vendors::run(&simulator);
+    }
     let bench = Bench::open(simulator)?;
     if mode.as_deref() == Some("staged") {
         return bench.staged();
@@ -51,84 +56,6 @@ fn memcpy() -> f64 {
     };
     let best = (0..RUNS).map(once).fold(f64::INFINITY, f64::min);
     BYTES as f64 / best
-}
-
-/// The simulated driver.
-struct Simulator(Library);
-
-/// What became of one run.
-struct Run {
-    /// Of the time from the first byte to the last one that the slower link was busy.
-    share: f64,
-    /// Of all links together.
-    together: f64,
-    took: Duration,
-    /// From the first byte to the last one.
-    span: Duration,
-}
-
-impl Simulator {
-    fn find() -> Option<Self> {
-        // SAFETY: a driver's initialisers touch nothing of ours.
-        let library = unsafe { Library::new("libcuda.so.1") }.ok()?;
-        // SAFETY: only whether it is there is asked.
-        unsafe { library.get::<unsafe extern "C" fn()>("crossdock_sim_version") }.ok()?;
-        Some(Self(library))
-    }
-
-    /// How each link was used since this was asked last: busy nanoseconds, first and last one.
-    fn links(&self) -> Outcome<Vec<[f64; 3]>> {
-        let mut text = vec![0_u8; 1 << 16];
-        type Take = unsafe extern "C" fn(*mut c_char, usize) -> i64;
-        // SAFETY: the simulator has the function, with this type.
-        let take = unsafe { self.0.get::<Take>("crossdock_sim_take_links") }?;
-        // SAFETY: the text has so many bytes.
-        let needed = unsafe { take(text.as_mut_ptr().cast(), text.len()) };
-        text.truncate(usize::try_from(needed)?.saturating_sub(1));
-        let lines = std::str::from_utf8(&text)?.lines();
-        let read = |line: &str| {
-            let link: serde_json::Value = serde_json::from_str(line)?;
-            let number = |key: &str| link.get(key).and_then(serde_json::Value::as_f64);
-            let numbers = ["busy_ns", "first_ns", "last_ns"].map(|key| number(key).unwrap_or(0.0));
-            Ok(numbers)
-        };
-        lines.map(read).collect()
-    }
-
-    /// Times work, and looks at the links that it used.
-    fn run(&self, work: impl FnOnce() -> Outcome) -> Outcome<Run> {
-        self.links()?;
-        let begun = Instant::now();
-        work()?;
-        let took = begun.elapsed();
-        let links = self.links()?;
-        let [first, last] = [1, 2].map(|at| links.iter().filter_map(move |link| link.get(at)));
-        let first = first.copied().fold(f64::INFINITY, f64::min);
-        let last = last.copied().fold(0.0, f64::max);
-        let busy = links.iter().filter_map(|link| link.first());
-        Ok(Run {
-            share: busy.clone().copied().fold(0.0, f64::max) / (last - first),
-            together: busy.sum::<f64>() / (last - first),
-            took,
-            span: Duration::from_secs_f64((last - first) / 1e9),
-        })
-    }
-
-    /// The best of some runs, after one that touches new memory.
-    fn best(&self, mut work: impl FnMut() -> Outcome) -> Outcome<Run> {
-        work()?;
-        let mut best = self.run(&mut work)?;
-        for _ in 1..RUNS {
-            let run = self.run(&mut work)?;
-            best = Run {
-                share: best.share.max(run.share),
-                together: best.together.max(run.together),
-                took: best.took.min(run.took),
-                span: best.span.min(run.span),
-            };
-        }
-        Ok(best)
-    }
 }
 
 struct Bench {
@@ -179,7 +106,7 @@ impl Bench {
                     to.copy_from(from, Some(&stream))?;
                     Ok(stream.synchronize(None)?)
                 })?;
-                row(&format!("{what} {way}"), &run, asked);
+                row(&format!("{what} {way}"), BYTES, &run, asked);
             }
         }
         Ok(())
@@ -202,6 +129,7 @@ impl Bench {
         })?;
         ways(
             "direct between cuda:0 and cuda:1, both ways",
+            BYTES,
             &run,
             run.together,
         );
@@ -214,6 +142,7 @@ impl Bench {
         })?;
         ways(
             "pinned host -> cuda:0 and cuda:1 -> host",
+            BYTES,
             &run,
             run.together,
         );
@@ -235,7 +164,7 @@ impl Bench {
     fn staged(&self) -> Outcome {
         let [[a, b], [c, d]] = self.pairs()?;
         let run = self.simulator.best(|| Ok(c.copy_from(&a, None)?))?;
-        row("staged cuda:0 -> cuda:1", &run, COPIED);
+        row("staged cuda:0 -> cuda:1", BYTES, &run, COPIED);
         let run = self.simulator.best(|| {
             std::thread::scope(|scope| {
                 let back = scope.spawn(|| b.copy_from(&d, None));
@@ -245,6 +174,7 @@ impl Bench {
         })?;
         ways(
             "staged between cuda:0 and cuda:1, both ways",
+            BYTES,
             &run,
             run.together / 2.0,
         );
@@ -267,6 +197,7 @@ impl Bench {
                 let run = self.simulator.best(|| Ok(to.copy_from(from, None)?))?;
                 row(
                     &format!("staged {} -> {}", from.device(), to.device()),
+                    BYTES,
                     &run,
                     COPIED,
                 );
@@ -297,20 +228,6 @@ impl Bench {
         }
         Ok(())
     }
-}
-
-fn row(what: &str, run: &Run, asked: f64) {
-    let speed = BYTES as f64 / run.took.as_secs_f64() / 1e9;
-    println!(
-        "row\t{what}\t{speed:.2} GB/s\tthe slower link's time\t{:.3}\t>= {asked}",
-        run.share
-    );
-}
-
-/// So many times what one way at a time would move.
-fn ways(what: &str, run: &Run, ratio: f64) {
-    let speed = 2.0 * BYTES as f64 / run.took.as_secs_f64() / 1e9;
-    println!("row\t{what}\t{speed:.2} GB/s\tone way\t{ratio:.2}\t>= {BOTH}");
 }
 
 const BYTES: i64 = 64 << 20;
