@@ -91,6 +91,7 @@ pub(crate) fn json(report: &Report) -> serde_json::Value {
         "second": report.second.map(call),
         "address": report.bytes.map(|(address, _)| address),
         "bytes": report.bytes.map(|(_, bytes)| bytes),
+        "streams": report.streams.map(|(first, second)| [first, second]),
         "detail": report.detail,
     })
 }

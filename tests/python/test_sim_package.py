@@ -1,0 +1,157 @@
+"""`crossdock-sim`: the wheel of the simulator, in projects that have neither a compiler nor a checkout."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+RACES = ROOT / "tests/sim/tests/clients/races.py"
+LONG = os.environ.get("CROSSDOCK_LONG") == "1"
+
+Command = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, installed into a folder: with the core that the workspace has built, unless all is to be built."""
+    folder = tmp_path_factory.mktemp("crossdock-sim")
+    environment = dict(os.environ)
+    if not LONG:
+        core = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "debug/libcrossdock_sim.so"
+        environment.setdefault("CROSSDOCK_SIM_LIBRARY", str(core))
+    make = "import sys, crossdock_sim_build as build; print(build.build_wheel(sys.argv[1]))"
+    environment["PYTHONPATH"] = str(ROOT / "tests/sim/python/build_backend")
+    subprocess.run([sys.executable, "-c", make, str(folder)], check=True, env=environment)
+    (wheel,) = folder.glob("crossdock_sim-*.whl")
+    install = ["install", "--quiet", "--no-index", "--no-deps", "--target", str(folder / "site")]
+    subprocess.run([sys.executable, "-m", "pip", *install, str(wheel)], check=True)
+    return folder / "site"
+
+
+@pytest.fixture
+def simulated(installed: Path, tmp_path: Path) -> Command:
+    """The installed command, in an empty folder and without any other program."""
+
+    def run(*words: object) -> subprocess.CompletedProcess[str]:
+        environment = {"PYTHONPATH": str(installed), "PATH": "/nowhere", "HOME": str(tmp_path)}
+        command = [sys.executable, str(installed / "bin/crossdock-sim"), *map(str, words)]
+        return subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=300)
+
+    return run
+
+
+def line_of(file: Path, text: str) -> int:
+    (number,) = (number for number, line in enumerate(file.read_text().splitlines(), 1) if text in line)
+    return number
+
+
+def python(program: str) -> list[str]:
+    return [sys.executable, "-c", program]
+
+
+# Two streams that nothing orders, by the driver's own functions.
+RACY = """
+import ctypes, sys
+driver = ctypes.CDLL("libcuda.so.1")
+context, memory, streams = ctypes.c_void_p(), ctypes.c_uint64(), [ctypes.c_void_p(), ctypes.c_void_p()]
+assert driver.cuInit(0) == 0 and driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+assert driver.cuCtxSetCurrent(context) == 0 and driver.cuMemAlloc_v2(ctypes.byref(memory), 64) == 0
+for stream in streams:
+    assert driver.cuStreamCreate(ctypes.byref(stream), 1) == 0
+    assert driver.cuMemsetD8Async(memory, 1, 64, stream) == 0
+assert driver.cuCtxSynchronize() == 0
+"""
+
+
+def test_what_is_reported_is_told_with_both_places_and_with_the_seeds(simulated: Command, tmp_path: Path) -> None:
+    pytest.importorskip("cuda.core", reason="skipped: cuda.core is not installed")
+    files = [tmp_path / name for name in ("told.json", "told.xml", "told.sarif")]
+    options = ["--cuda", 2, "--seeds", 2, "--json", files[0], "--junit", files[1], "--sarif", files[2]]
+    race = "arrays_sent_before_they_are_ready"
+    run = simulated("run", *options, "--", sys.executable, RACES, race)
+    assert run.returncode == 3, run.stdout + run.stderr
+    lines = [line_of(RACES, text) for text in ("memory.copy_from(host, stream=stream)", "copy_to(host, stream=inside_mpi)")]
+    # Where the copy runs before the allocation, it is a use of memory that is not there yet, too.
+    (told,) = (part for part in run.stderr.split("\n  repeat ") if "\nRace: " in part)
+    told = told[told.rindex("Race: ") :]
+    for line, function, stream in zip(lines, ("made_on", race), (1, 2)):
+        assert f"{RACES}:{line} in {function}\n" in told and f"on stream {stream}\n" in told
+    assert told.count("cydriver") == 2 and "(4096 bytes)\n" in told and "missing nothing orders `cuMemcpyAsync`" in told
+    assert told.endswith("\n  seeds   1, 2 of 1 to 2")
+    repeat = run.stderr.partition("repeat  crossdock-sim ")[2].splitlines()[0]
+    assert repeat.startswith("run --cuda 2 --seed 1 --policy lazy -- ")
+
+    runs = json.loads(files[0].read_text())["runs"]
+    assert [(one["seed"], one["exit_code"]) for one in runs] == [(1, 0), (2, 0)]
+    races = [[report for report in one["reports"] if report["kind"] == "Race"] for one in runs]
+    assert [[report["first"]["python"]["line"] for report in found] for found in races] == [lines[:1]] * 2
+    assert [found[0]["streams"] for found in races] == [[1, 2]] * 2
+    suite = ElementTree.parse(files[1]).getroot()[0]
+    assert (suite.get("tests"), suite.get("failures")) == ("2", "2")
+    assert all(f"races.py:{line}" in "".join(suite.itertext()) for line in lines)
+    assert races_in(files[2]) == [[(RACES.as_uri(), lines[1]), (RACES.as_uri(), lines[0])]]
+
+    again = simulated(*shlex.split(repeat))
+    assert again.returncode == 3 and f"races.py:{lines[1]}" in again.stderr
+    mended = simulated("run", "--cuda", 2, "--", sys.executable, RACES, race, "mended")
+    assert (mended.returncode, mended.stdout, mended.stderr) == (0, "", "")
+
+
+def races_in(file: Path) -> list[list[tuple[str, int]]]:
+    """File and line of both places of each race that a SARIF file has."""
+    sarif: dict[str, Any] = json.loads(file.read_text())
+    assert sarif["version"] == "2.1.0"
+    (run,) = sarif["runs"]
+    results = []
+    for result in run["results"]:
+        assert run["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] == result["ruleId"]
+        if result["ruleId"] != "Race":
+            continue
+        both = [place["physicalLocation"] for place in [*result["locations"], *result["relatedLocations"]]]
+        results.append([(place["artifactLocation"]["uri"], place["region"]["startLine"]) for place in both])
+    return results
+
+
+def test_the_exit_code_is_the_commands_or_tells_of_reports_also_of_children(simulated: Command) -> None:
+    assert simulated("run", "--", *python("raise SystemExit(7)")).returncode == 7
+    assert simulated("run", "--", *python("import os; os.kill(os.getpid(), 9)")).returncode == 137
+    assert simulated("run", "--", "no-such-program").returncode == 127
+    racy = simulated("run", "--seeds", 2, "--", *python(RACY))
+    assert racy.returncode == 3 and racy.stderr.endswith("1 different report under 2 seeds of lazy\n"), racy.stderr
+    assert simulated("run", "--", *python(RACY + "raise SystemExit(7)")).returncode == 7
+    child = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {RACY!r}], check=True)"
+    run = simulated("run", "--rocm", 1, "--cuda", 1, "--", *python(child))
+    assert run.returncode == 3 and "Race: `cuMemsetD8Async` and `cuMemsetD8Async`" in run.stderr
+    told = simulated("run", "--seeds", 2, "--seed", 4, "--", *python("raise SystemExit({seed} % 2)"))
+    assert told.returncode == 1 and "0 different reports under 2 seeds of lazy; seed 5: exit code 1" in told.stderr
+
+
+def test_the_libraries_are_those_of_the_vendors(simulated: Command, installed: Path, tmp_path: Path) -> None:
+    look = "import ctypes; [print(hasattr(ctypes.CDLL(name), function)) for name, function in {}]"
+    names = ["libcuda.so.1", "libcuda.so", "libamdhip64.so.{}", "libamdhip64.so"]
+    for major, words in (("7", []), ("6", ["--set", "hip=6.4"])):
+        asked = [(name.format(major), "hipInit" if "hip" in name else "cuInit") for name in names]
+        run = simulated("run", "--cuda", 1, "--rocm", 1, *words, "--", *python(look.format(asked)))
+        assert run.stdout.split() == ["True"] * 4, run.stderr
+    # Versions are on AMD's alone, as programs that are linked to it want them.
+    assert b"\0hip_6.5\0" in (installed / "crossdock_sim/lib/libamdhip64.so.7").read_bytes()
+    hidden = look.format([("libcuda.so.1", name) for name in ("cuMemAllocAsync", "cuMemAlloc_v2")])
+    run = simulated("run", "--set", "missing=cuMemAllocAsync", "--", *python(hidden))
+    assert run.stdout.split() == ["False", "True"], run.stderr
+    run = simulated("run", "--rocm", 1, "--", *python("import ctypes; ctypes.CDLL('libcrossdock_sim.so'); ctypes.CDLL('libamdhip64.so.7')"))
+    assert run.returncode == 0, run.stderr
+    assert simulated("libraries", "--rocm", 1, tmp_path / "for the linker").returncode == 0
+    made = sorted(path.name for path in (tmp_path / "for the linker").iterdir())
+    assert made == ["libamdhip64.so", "libamdhip64.so.7", "libcrossdock_sim.so"]
+    assert ctypes.CDLL(str(tmp_path / "for the linker/libamdhip64.so.7")).crossdock_sim_version() == 1
