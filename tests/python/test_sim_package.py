@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -155,3 +156,179 @@ def test_the_libraries_are_those_of_the_vendors(simulated: Command, installed: P
     made = sorted(path.name for path in (tmp_path / "for the linker").iterdir())
     assert made == ["libamdhip64.so", "libamdhip64.so.7", "libcrossdock_sim.so"]
     assert ctypes.CDLL(str(tmp_path / "for the linker/libamdhip64.so.7")).crossdock_sim_version() == 1
+
+
+# A project of somebody else: libraries exchange memory, and one test forgets to wait.
+PROJECT = """
+import numpy as np
+import pytest
+from cuda.core import Device, LegacyPinnedMemoryResource
+from numba import cuda
+
+
+@pytest.fixture(scope="module")
+def device():
+    made = Device(0)
+    made.set_current()
+    return made
+
+
+HOST = []
+
+
+def filled(device, stream):
+    host = LegacyPinnedMemoryResource().allocate(4096)
+    # The end of pinned memory waits for the device.
+    HOST.append(host)
+    np.from_dlpack(host).view(np.uint8)[:] = 9
+    memory = device.memory_resource.allocate(4096, stream=stream)
+    stream.sync()
+    memory.copy_from(host, stream=stream)
+    return memory
+
+
+class Array:
+    def __init__(self, memory, stream):
+        self.memory = memory
+        self.__cuda_array_interface__ = {
+            "shape": (4096,), "typestr": "|u1", "data": (int(memory.handle), False), "version": 3, "stream": stream
+        }
+
+
+def test_numba_waits_for_the_stream_of_the_interface(device):
+    stream = device.create_stream()
+    memory = filled(device, stream)
+    assert (cuda.as_cuda_array(Array(memory, int(stream.handle))).copy_to_host() == 9).all()
+    memory.close(stream)
+
+
+def test_numba_is_not_told_of_the_stream(device):
+    stream = device.create_stream()
+    memory = filled(device, stream)
+    cuda.as_cuda_array(Array(memory, None)).copy_to_host(stream=cuda.stream())
+    cuda.synchronize()
+    memory.close(stream)
+
+
+def test_numbas_arrays_go_back(device):
+    there = cuda.to_device(np.arange(100, dtype=np.uint8))
+    cuda.synchronize()
+    assert there.__cuda_array_interface__["data"][0] and (there.copy_to_host() == np.arange(100)).all()
+"""
+
+
+def verdicts(file: Path) -> dict[str, str]:
+    """What each test of a file of JUnit's fails or errs by; nothing where it passed."""
+    cases = ElementTree.parse(file).getroot().iter("testcase")
+    wrong = {case.get("name", ""): [part for part in case if part.tag in ("failure", "error")] for case in cases}
+    return {name: "".join(f"{part.tag}: {part.text}" for part in parts) for name, parts in wrong.items()}
+
+
+def test_one_test_of_another_project_races_and_it_alone_fails(simulated: Command, tmp_path: Path) -> None:
+    pytest.importorskip("cuda.core", reason="skipped: cuda.core is not installed")
+    pytest.importorskip("numba.cuda", reason="skipped: numba is not installed")
+    project = tmp_path / "test_exchanges.py"
+    project.write_text(PROJECT)
+    tests = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--xd-seeds", "3"]
+    run = simulated("run", "--cuda", 2, "--sarif", "run.sarif", "--", *tests, "--junitxml=junit.xml", "--xd-sarif=xd.sarif")
+    assert run.returncode == 1 and "1 failed, 2 passed" in run.stdout, run.stdout + run.stderr
+    found = verdicts(tmp_path / "junit.xml")
+    racy = "test_numba_is_not_told_of_the_stream"
+    assert [name for name, why in found.items() if why] == [racy]
+    lines = [line_of(project, text) for text in ("memory.copy_from(host", "copy_to_host(stream=cuda.stream())")]
+    assert "Race: `cuMemcpyAsync` and `cuMemcpyDtoHAsync_v2`" in found[racy]
+    assert f"{project}:{lines[0]} in filled" in found[racy] and "missing nothing orders" in found[racy]
+    assert "seed 1, policy lazy" in found[racy] and "(4096 bytes)" in found[racy]
+    for file in ("run.sarif", "xd.sarif"):
+        (race,) = races_in(tmp_path / file)
+        assert race[1] == ("test_exchanges.py", lines[0])
+    assert f"test_exchanges.py::{racy}\n" in run.stderr
+
+
+# The same by the driver's functions alone.
+SMALL = f"""
+import os, subprocess, sys
+import pytest
+
+RACY = {RACY!r}
+{RACY}
+def fill(stream=0):
+    assert driver.cuMemsetD8Async(memory, 1, 64, streams[stream]) == 0
+
+def race():
+    fill(0); fill(1)
+    assert driver.cuCtxSynchronize() == 0
+
+@pytest.fixture
+def freed_too_early():
+    own = ctypes.c_uint64()
+    assert driver.cuMemAllocAsync(ctypes.byref(own), 64, streams[0]) == 0
+    yield own
+    assert driver.cuMemFreeAsync(own, streams[1]) == 0
+
+def test_right():
+    fill(0); fill(0)
+
+@pytest.mark.xd_races(1)
+def test_as_expected():
+    race()
+
+@pytest.mark.xd_races(2)
+def test_too_few():
+    race()
+
+def test_nobody_waits():
+    fill(0); fill(1)
+
+def test_child():
+    subprocess.run([sys.executable, "-c", RACY], check=True)
+
+def test_own():
+    race()
+    assert 1 == 2
+
+def test_end(freed_too_early):
+    assert driver.cuMemsetD8Async(freed_too_early, 1, 64, streams[0]) == 0
+
+@pytest.mark.xfail
+def test_known():
+    race()
+
+def test_seeds(request):
+    with open("seeds", "a") as file:
+        print(os.environ["CROSSDOCK_SIM"], file=file)
+
+class TestClass:
+    def test_that_shares(self):
+        fill(1)
+"""
+
+
+@pytest.mark.parametrize("policy", ["lazy", "seeded", "threads"])
+def test_a_report_fails_the_test_that_it_came_in(simulated: Command, tmp_path: Path, policy: str, installed: Path) -> None:
+    (tmp_path / "test_small.py").write_text(SMALL)
+    options = ["--xd-sim-cuda", "1", "--xd-policy", policy, "--xd-seeds", "2", "--xd-seed", "5", "--junitxml=junit.xml"]
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options, "--xd-json=told.json"]
+    environment = {"PYTHONPATH": str(installed), "PATH": "/nowhere"}
+    run = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=300)
+    assert run.returncode == 1 and f"policy {policy}, seed 5 to 6" in run.stdout, run.stdout + run.stderr
+    found = verdicts(tmp_path / "junit.xml")
+    wrong = {"test_too_few", "test_nobody_waits", "test_child", "test_own", "test_end"}
+    assert {name for name, why in found.items() if why} == wrong, run.stdout
+    assert "1 place in this test races, and 2 expected" in found["test_too_few"]
+    assert found["test_end"].startswith("error") and "FreeInUse: " in found["test_end"]
+    assert "assert 1 == 2" in found["test_own"] and "Race: `cuMemsetD8Async`" in found["test_own"]
+    assert "<string>:9 in <module>" in found["test_child"]
+    for name in wrong - {"test_own", "test_end"}:
+        assert f"repeat: pytest --xd-seed 5 'test_small.py::{name}' (policy {policy})" in found[name]
+    assert re.findall(r"seed=(\d+)", (tmp_path / "seeds").read_text()) == ["5", "6"]
+    told = {report["test"].partition("::")[2] for report in json.loads((tmp_path / "told.json").read_text())["runs"][0]["reports"]}
+    assert told == wrong
+
+
+def test_without_the_simulator_the_plugin_does_nothing(tmp_path: Path, installed: Path) -> None:
+    (tmp_path / "test_marked.py").write_text("import pytest\n@pytest.mark.xd_races(3)\ndef test(): pass\n")
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--strict-markers"]
+    environment = {"PYTHONPATH": str(installed), "PATH": "/nowhere"}
+    run = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=60)
+    assert run.returncode == 0 and "1 passed" in run.stdout and "crossdock-sim:" not in run.stdout

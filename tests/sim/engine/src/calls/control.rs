@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::fault::Moment;
+use crate::random::Random;
 use crate::state::State;
 use crate::wait::Goal;
 use crate::{Engine, Error, Failure, Fault, LinkUse, Policy, Report, ReportKind, Site};
@@ -72,6 +73,15 @@ impl Engine {
             state.learn_device(device);
         }
         Ok(())
+    }
+
+    /// Begins the choices of `Seeded` and of faults anew, as an engine with this seed does. The workers of `Threads`
+    /// go on with theirs.
+    pub fn reseed(&self, seed: u64) {
+        if let Ok(mut state) = self.shared.here() {
+            state.random = Random::new(seed);
+            state.plan.reseed(seed);
+        }
     }
 
     /// Number of operations that were submitted and are not done.
