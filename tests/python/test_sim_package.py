@@ -333,6 +333,47 @@ def test_a_report_fails_the_test_that_it_came_in(simulated: Command, tmp_path: P
     assert told == wrong
 
 
+UNSIMULATED = f"""
+import ctypes
+import pytest
+
+{RACY}
+table = ctypes.c_void_p()
+
+def launch():
+    return driver.cuLaunchKernel(*[None] * 11)
+
+def test_kernel():
+    assert launch() == 0
+
+def test_nothing_of_the_test_before():
+    assert driver.cuCtxSynchronize() == 1
+
+def test_private():
+    assert driver.cuGetExportTable(ctypes.byref(table), bytes(16)) == 0
+
+def test_passes():
+    assert launch() == 801 and launch() == 801
+"""
+
+
+def test_what_is_not_simulated_is_told_at_once_and_in_the_test_that_called_it(simulated: Command, tmp_path: Path) -> None:
+    project = tmp_path / "test_calls.py"
+    project.write_text(UNSIMULATED)
+    run = simulated("run", "--", sys.executable, "-m", "pytest", "-s", "-p", "no:cacheprovider", "--junitxml=junit.xml")
+    assert run.returncode == 1, run.stdout + run.stderr
+    told = [line for line in run.stderr.splitlines() if "is not simulated" in line]
+    place = f"{project}:{line_of(project, 'return driver.cuLaunchKernel')} in launch"
+    assert len(told) == 2 and told[0].startswith(f"crossdock-sim: cuLaunchKernel ({place}, "), run.stderr
+    assert told[0].endswith("is not simulated, and answers 801") and "cuGetExportTable" in told[1]
+    found = verdicts(tmp_path / "junit.xml")
+    kernel, private = found["test_kernel"], found["test_private"]
+    assert "`cuLaunchKernel` is not simulated, and answered 801: there are no kernels" in kernel and place in kernel
+    assert "`cuGetExportTable` is not simulated, and answered 500: NVIDIA's private tables" in private
+    assert "assert 0 == 1" in found["test_nothing_of_the_test_before"]
+    assert "not simulated" not in found["test_nothing_of_the_test_before"] and not found["test_passes"]
+
+
 def test_without_the_simulator_the_plugin_does_nothing(tmp_path: Path, installed: Path) -> None:
     (tmp_path / "test_marked.py").write_text("import pytest\n@pytest.mark.xd_races(3)\ndef test(): pass\n")
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--strict-markers"]

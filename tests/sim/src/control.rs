@@ -12,6 +12,7 @@ use crate::callers;
 use crate::cuda;
 use crate::fence::fence;
 use crate::process::Process;
+use crate::refused;
 use crate::settings;
 
 /// The version of these functions.
@@ -106,6 +107,24 @@ pub(crate) unsafe extern "C" fn crossdock_sim_take_links(text: *mut c_char, size
         needed
     };
     with(take).unwrap_or(-1)
+}
+
+/// The same of calls that are not simulated, as `{"call": {"function": NAME, ..}, "answer": CODE, "times": N}`.
+///
+/// # Safety
+/// `text` is valid for `size` bytes.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn crossdock_sim_take_refused(text: *mut c_char, size: usize) -> i64 {
+    let take = || {
+        let mut calls = refused::calls();
+        // SAFETY: the caller vouches for the bytes.
+        let (needed, fits) = unsafe { write_lines(calls.values().map(refused::json), text, size) };
+        if fits {
+            calls.clear();
+        }
+        i64::try_from(needed).ok()
+    };
+    fence(take).flatten().unwrap_or(-1)
 }
 
 /// Lets one call do nothing and say that it worked, as if the program did not make it: the `nth` of `function` that

@@ -11,6 +11,7 @@
 //! | `process` | the engine of this process |
 //! | `fence` | what keeps a panic inside |
 //! | `control` | functions for tests: reports, leaks, calls, waits for devices, use of links, faults, lost devices |
+//! | `refused` | calls of what is not simulated |
 //! | `callers` | who calls: code, and the line of Python |
 //! | `at_exit` | what is reported as the process ends |
 //! | `face` | what the functions of all vendors have in common: a face is one vendor's view of the engine |
@@ -25,4 +26,5 @@ mod face;
 mod fence;
 mod hip;
 mod process;
+mod refused;
 mod settings;

@@ -24,15 +24,21 @@ def words() -> dict[str, str]:
     return libraries.words_of(os.environ.get("CROSSDOCK_SIM", ""))
 
 
-def core() -> ctypes.CDLL | None:
-    """The core, once a client has loaded it and called a driver; nothing is loaded or begun by a question."""
+def loaded() -> ctypes.CDLL | None:
+    """The core, once a client has loaded it: a question loads nothing."""
     try:
         found = ctypes.CDLL(libraries.CORE, mode=os.RTLD_NOW | os.RTLD_NOLOAD)
     except OSError:
         return None
-    for name in ("pending", "progress", "seed", "take_reports"):
+    for name in ("pending", "progress", "seed", "take_refused", "take_reports"):
         getattr(found, f"crossdock_sim_{name}").restype = ctypes.c_int64
-    return found if found.crossdock_sim_pending() >= 0 else None
+    return found
+
+
+def core() -> ctypes.CDLL | None:
+    """The core, once a client has called a driver: a question begins nothing, which a child could not go on with."""
+    found = loaded()
+    return found if found is not None and found.crossdock_sim_pending() >= 0 else None
 
 
 def begin_anew(seed: int) -> None:
@@ -55,6 +61,13 @@ def take_reports() -> Iterator[dict[str, Any]]:
     found = core()
     if found is not None:
         yield from in_lines(taken(found.crossdock_sim_take_reports))
+
+
+def take_refused() -> Iterator[dict[str, Any]]:
+    """The calls of what is not simulated since this was asked last, of this process."""
+    found = loaded()
+    if found is not None:
+        yield from in_lines(taken(found.crossdock_sim_take_refused))
 
 
 def taken(take: Any) -> str:

@@ -11,7 +11,24 @@ from typing import Any
 import pytest
 
 from crossdock_sim import control, runs
-from crossdock_sim.reports import Report, different, in_folder, in_lines
+from crossdock_sim.reports import Call, Report, different, in_folder, in_lines
+
+
+# What somebody is to know who sees that a function is not simulated.
+WHY = {
+    "cuGetExportTable": "NVIDIA's private tables, without which its runtime library (cudart), often linked statically into "
+    "others, does not start",
+}
+
+
+def refusal(made: dict[str, Any]) -> str:
+    """A call of what is not simulated."""
+    call = Call.read(made["call"], None)
+    why = WHY.get(call.function, "")
+    if any(word in call.function for word in ("Launch", "Module", "Library", "Kernel")):
+        why = "there are no kernels over the simulator"
+    head = f"`{call.function}` is not simulated, and answered {made['answer']}" + f": {why}" * bool(why)
+    return "\n".join([head, *(f"    {where}" for where in (call.line, call.code) if where)])
 
 
 class Watch:
@@ -32,6 +49,7 @@ class Watch:
         self.now = self.seed
         self.expected = 0
         self.found: list[Report] = []
+        self.refused: list[str] = []
         # Whether the test failed, by itself or by them; whether they are told by that, and whether written down.
         self.is_judged = self.is_told = self.is_kept = False
 
@@ -39,9 +57,11 @@ class Watch:
         """A test begins with a seed; what other code left behind is no part of it."""
         control.begin_anew(seed)
         list(self.new())
+        list(control.take_refused())
         mark = item.get_closest_marker("xd_races")
         self.expected = int(mark.args[0]) if mark else 0
         self.test, self.now, self.found = item.nodeid, seed, []
+        self.refused = []
         self.is_judged = self.is_told = self.is_kept = False
 
     def new(self) -> Iterator[Report]:
@@ -63,6 +83,7 @@ class Watch:
         if phase == "teardown":
             control.begin_anew(self.now)
         self.found += self.new()
+        self.refused += map(refusal, control.take_refused())
         places = {report.calls[-1].place for report in self.found if report.is_unordered}
         others = [report for report in self.found if not report.is_unordered]
         are_few = len(places) < self.expected and phase != "setup" and not failed
@@ -92,7 +113,8 @@ class Watch:
 
     def aside(self) -> str:
         """What is told beside a failure of the test's own."""
-        return "" if self.is_told else "\n\n".join(report.text() for report in different(self.found))
+        reports = [] if self.is_told else [report.text() for report in different(self.found)]
+        return "\n\n".join([*self.refused, *reports])
 
     def told(self) -> list[Report]:
         """What failed tests, of all processes of this run."""
