@@ -374,6 +374,41 @@ def test_what_is_not_simulated_is_told_at_once_and_in_the_test_that_called_it(si
     assert "not simulated" not in found["test_nothing_of_the_test_before"] and not found["test_passes"]
 
 
+# A stream reads what another one writes. In the order of submission the data are right.
+WRONG = RACY + """
+host = ctypes.c_void_p()
+assert driver.cuMemHostAlloc(ctypes.byref(host), 64, 0) == 0
+is_right = True
+for value in range(2, 30):
+    assert driver.cuMemsetD8Async(memory, value, 64, streams[0]) == 0
+    assert driver.cuMemcpyDtoHAsync_v2(host, memory, 64, streams[1]) == 0
+    assert driver.cuCtxSynchronize() == 0
+    is_right = is_right and ctypes.string_at(host, 64) == bytes([value]) * 64
+sys.exit(0 if is_right else 9)
+"""
+
+
+def test_wrong_data_come_down_to_the_one_choice_that_they_need(simulated: Command, tmp_path: Path) -> None:
+    program = [sys.executable, tmp_path / "wrong.py"]
+    program[1].write_text(WRONG)
+    # In the order of submission the data are right, and the races are reported.
+    assert simulated("run", "--policy", "seeded", "--set", "schedule=", "--", *program).returncode == 3
+    seeds = (seed for seed in range(1, 50) if simulated("run", "--policy", "seeded", "--seed", seed, "--", *program).returncode == 9)
+    shrunk = simulated("shrink", "--seed", next(seeds), "--", *program)
+    assert shrunk.returncode == 0 and "has exit code 9 after" in shrunk.stderr, shrunk.stderr
+    (line,) = shrunk.stdout.splitlines()
+    (schedule,) = re.findall(r"schedule=(\S+)", line)
+    assert re.fullmatch(r"\d+\.\d+:[12]", schedule), shrunk.stderr
+    again = simulated(*shlex.split(line)[1:])
+    assert again.returncode == 9, again.stderr
+    # A report needs no choice: the checker sees it in each order.
+    (tmp_path / "wrong.py").write_text(RACY)
+    reported = simulated("shrink", "--", *program)
+    assert reported.returncode == 0 and "schedule= " in reported.stdout, reported.stdout + reported.stderr
+    (tmp_path / "wrong.py").write_text("")
+    assert simulated("shrink", "--", *program).returncode == 1
+
+
 def test_without_the_simulator_the_plugin_does_nothing(tmp_path: Path, installed: Path) -> None:
     (tmp_path / "test_marked.py").write_text("import pytest\n@pytest.mark.xd_races(3)\ndef test(): pass\n")
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--strict-markers"]

@@ -15,6 +15,11 @@ reported. With --seeds it runs once a seed, and the exit code is the first that 
 command is the seed."""
 
 
+SHRINK = """Runs a command with a seed by the policy `seeded`, and then again and again with fewer of the choices that
+the seed made, while the command fails in the same way, or the same is reported. The last line repeats it by those that
+it needs. The exit code is 0; 1 where nothing was found with the seed."""
+
+
 def parser() -> argparse.ArgumentParser:
     """What the command understands."""
     made = argparse.ArgumentParser(prog="crossdock-sim", description=__import__("crossdock_sim").__doc__)
@@ -26,6 +31,9 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--junit", type=Path, metavar="F", help="the same as JUnit's XML: a case for each run")
     run.add_argument("--sarif", type=Path, metavar="F", help="the reports as SARIF 2.1.0, with both places")
     run.add_argument("command", nargs="+", metavar="COMMAND", help="behind --")
+    shrink = commands.add_parser("shrink", description=SHRINK, help="makes the schedule of a finding small")
+    devices(shrink)
+    shrink.add_argument("command", nargs="+", metavar="COMMAND", help="behind --")
     put = commands.add_parser("libraries", help="puts the libraries into a folder, to link a program with them")
     devices(put)
     put.add_argument("folder", type=Path)
@@ -59,7 +67,20 @@ def main(arguments: list[str] | None = None) -> int:
         options.folder.mkdir(parents=True, exist_ok=True)
         libraries.put(options.folder, runs.core(), words(options))
         return 0
-    return run(options)
+    return shrink(options) if options.what == "shrink" else run(options)
+
+
+def shrink(options: argparse.Namespace) -> int:
+    """`crossdock-sim shrink`."""
+    from crossdock_sim import shrink
+
+    made = shrink.shrink(options.command, words(options))
+    if made is None:
+        print(f"crossdock-sim: nothing is found with seed {options.seed} by the policy seeded", file=sys.stderr)
+        return 1
+    repeat = f"--seed {made['seed']} --policy seeded"
+    print(repeating(made, options.command).replace("REPEAT", repeat))
+    return 0
 
 
 def run(options: argparse.Namespace) -> int:

@@ -10,7 +10,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,8 @@ class Run:
     # As a shell has it: 128 and the signal that ended it.
     ended: int
     reports: list[Report]
+    # Those of the process that made the most, where they are asked for.
+    choices: list[str] = field(default_factory=list)
 
     @property
     def status(self) -> int:
@@ -63,9 +65,11 @@ def run(command: list[str], words: Mapping[str, str], environment: Mapping[str, 
         variables["LD_LIBRARY_PATH"] = os.pathsep.join(paths)
         ended = wait(command, variables)
         reports = [Report.read(made, seed, policy) for made in found(told)]
+        texts = [file.read_text() for file in told.rglob("*.choices")]
+        choices = max(([choice for choice in text.split(",") if choice] for text in texts), key=len, default=[])
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    return Run(seed, policy, tuple(command), ended, reports)
+    return Run(seed, policy, tuple(command), ended, reports, choices)
 
 
 def found(told: Path) -> Iterator[dict[str, Any]]:

@@ -6,7 +6,7 @@ use crate::fault::Moment;
 use crate::random::Random;
 use crate::state::State;
 use crate::wait::Goal;
-use crate::{Engine, Error, Failure, Fault, LinkUse, Policy, Report, ReportKind, Site};
+use crate::{Engine, Error, Failure, Fault, LinkUse, Policy, Report, ReportKind, Schedule, Site};
 
 impl Engine {
     /// Begins a call that may end without the engine: its number, for the calls of the engine that it makes.
@@ -82,6 +82,14 @@ impl Engine {
             state.random = Random::new(seed);
             state.plan.reseed(seed);
         }
+    }
+
+    /// The choices of `Seeded` that were no first possibility, where they are noted: as `Config::schedule` they let the
+    /// same happen again.
+    #[must_use]
+    pub fn choices(&self) -> Schedule {
+        let state = self.shared.here();
+        state.map_or_else(|_| Schedule::new(), |state| state.choices.made())
     }
 
     /// Number of operations that were submitted and are not done.
