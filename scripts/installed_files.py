@@ -2,6 +2,8 @@
 
 import json
 import os
+import platform
+import re
 import shutil
 import struct
 import subprocess
@@ -26,6 +28,8 @@ PLUGIN_FILES = [f"libcrossdock_plugin_{name}.so" for name in PLUGINS]
 CRATES = ["capi", "cli", "python", *(f"plugin-{name}" for name in PLUGINS)]
 
 FILE, PROGRAM = 0o644, 0o755
+# The oldest C library that Rust's own standard library runs on (its platform support page).
+OLDEST_GLIBC = 17
 
 
 def workspace() -> dict[str, Any]:
@@ -48,10 +52,10 @@ def target_folder() -> Path:
     return Path(json.loads(answer)["target_directory"])
 
 
-def build(profile: str, *options: str) -> Path:
+def build(profile: str, *options: str, crates: Iterable[str] = CRATES) -> Path:
     """Builds what is installed; the folder where it lies."""
-    crates = [word for crate in CRATES for word in ("-p", f"crossdock-{crate}")]
-    command = ["cargo", "build", "--locked", "--profile", profile, *options, *crates]
+    packages = [word for crate in crates for word in ("-p", f"crossdock-{crate}")]
+    command = ["cargo", "build", "--locked", "--profile", profile, *options, *packages]
     # The build of cudarc would take its version of CUDA from there, and not from the manifest.
     variables = {name: value for name, value in os.environ.items() if name != "CUDARC_CUDA_VERSION"}
     subprocess.run(command, cwd=ROOT, check=True, env=variables)
@@ -61,6 +65,15 @@ def build(profile: str, *options: str) -> Path:
 def built_folder(profile: str) -> Path:
     """Where a build of this profile lies."""
     return target_folder() / ("debug" if profile == "dev" else profile)
+
+
+def oldest_glibc(files: Iterable[Path]) -> int | None:
+    """The minor version of the oldest glibc 2 that all of these files run on; nothing for another C library."""
+    if platform.libc_ver()[0] != "glibc":
+        return None
+    # In the version table of an ELF file names end in NUL.
+    named = (re.findall(rb"\0GLIBC_2\.(\d+)(?:\.\d+)?(?=\0)", file.read_bytes()) for file in files)
+    return max({int(minor) for minors in named for minor in minors} | {OLDEST_GLIBC})
 
 
 def put(made: Path, place: Path, mode: int) -> None:

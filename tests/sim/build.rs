@@ -16,7 +16,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         );
         Some((row, symbol.to_owned()))
     })?;
-    // The version node is for the shells that programs are linked to (`scripts/with-sim`).
+    // The version node is for the shells that programs are linked to (`crossdock_sim/libraries.py`).
     make("hip", "&CStr", |words| {
         let [symbol, _node] = *words else { return None };
         Some((format!("c\"{symbol}\""), symbol.to_owned()))

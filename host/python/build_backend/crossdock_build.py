@@ -9,8 +9,6 @@ and builds nothing.
 from __future__ import annotations
 
 import os
-import platform
-import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -31,9 +29,6 @@ PACKAGE = HERE / "python" / "crossdock"
 
 sys.path.insert(0, str(ROOT / "scripts"))
 import installed_files  # noqa: E402
-
-# The oldest C library that Rust's own standard library runs on (its platform support page).
-OLDEST_GLIBC = 17
 
 
 def build_wheel(
@@ -80,12 +75,5 @@ def _compatibility(files: Iterable[Path]) -> list[str]:
 
     maturin looks at the extension module alone, and knows nothing of the libraries beside it.
     """
-    if platform.libc_ver()[0] != "glibc":
-        return []
-    needed = {int(minor) for file in files for minor in _glibc_minors(file)}
-    return ["--compatibility", f"manylinux_2_{max(needed | {OLDEST_GLIBC})}"]
-
-
-def _glibc_minors(file: Path) -> list[bytes]:
-    """The minors of glibc in the version table of an ELF file, where names end in NUL."""
-    return re.findall(rb"\0GLIBC_2\.(\d+)(?:\.\d+)?(?=\0)", file.read_bytes())
+    minor = installed_files.oldest_glibc(files)
+    return [] if minor is None else ["--compatibility", f"manylinux_2_{minor}"]

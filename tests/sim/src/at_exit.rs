@@ -50,6 +50,7 @@ extern "C" fn report() {
         Process::exits();
         tell_new(process.engine.reports());
         tell_new(process.leaks());
+        write_choices(process);
         if process.tells_waits {
             for wait in process.waits().iter() {
                 say!("crossdock-sim: {wait} waited for all work of a device");
@@ -89,6 +90,22 @@ fn tell_new(reports: Vec<Report>) {
     }
 }
 
+/// Writes the choices down that the word `choices` asks for, as the word `schedule` takes them.
+fn write_choices(process: &Process) {
+    let folder = std::env::var_os("CROSSDOCK_SIM_DIR");
+    let Some(folder) = folder.filter(|_| process.engine.config().notes_choices) else {
+        return;
+    };
+    let choices = process.engine.choices().into_iter();
+    let words: Vec<String> = choices
+        .map(|(step, choice)| format!("{step}:{choice}"))
+        .collect();
+    let file = PathBuf::from(folder).join(format!("{}.choices", std::process::id()));
+    if let Err(error) = std::fs::write(&file, words.join(",")) {
+        say!("crossdock-sim: {}: {error}", file.display());
+    }
+}
+
 fn write(file: &Path, report: &Report) -> std::io::Result<()> {
     let mut file = OpenOptions::new().create(true).append(true).open(file)?;
     writeln!(file, "{}", json(report))
@@ -102,6 +119,7 @@ pub(crate) fn json(report: &Report) -> serde_json::Value {
         "second": report.second.map(call),
         "address": report.bytes.map(|(address, _)| address),
         "bytes": report.bytes.map(|(_, bytes)| bytes),
+        "streams": report.streams.map(|(first, second)| [first, second]),
         "detail": report.detail,
     })
 }

@@ -3,6 +3,7 @@
 #![expect(unsafe_code, reason = "functions for programs in C")]
 
 use std::ffi::{CStr, c_char, c_int};
+use std::time::Duration;
 
 use crossdock_sim_engine::Site;
 
@@ -11,6 +12,7 @@ use crate::callers;
 use crate::cuda;
 use crate::fence::fence;
 use crate::process::Process;
+use crate::refused;
 use crate::settings;
 
 /// The version of these functions.
@@ -105,6 +107,24 @@ pub(crate) unsafe extern "C" fn crossdock_sim_take_links(text: *mut c_char, size
         needed
     };
     with(take).unwrap_or(-1)
+}
+
+/// The same of calls that are not simulated, as `{"call": {"function": NAME, ..}, "answer": CODE, "times": N}`.
+///
+/// # Safety
+/// `text` is valid for `size` bytes.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn crossdock_sim_take_refused(text: *mut c_char, size: usize) -> i64 {
+    let take = || {
+        let mut calls = refused::calls();
+        // SAFETY: the caller vouches for the bytes.
+        let (needed, fits) = unsafe { write_lines(calls.values().map(refused::json), text, size) };
+        if fits {
+            calls.clear();
+        }
+        i64::try_from(needed).ok()
+    };
+    fence(take).flatten().unwrap_or(-1)
 }
 
 /// Lets one call do nothing and say that it worked, as if the program did not make it: the `nth` of `function` that
@@ -216,6 +236,31 @@ pub(crate) extern "C" fn crossdock_sim_give_back() {
     fence(|| Process::get().map(cuda::give_back));
 }
 
+/// Lets all work end, waiting up to two seconds for what host code holds up, and begins the choices of the policy
+/// `seeded` and of faults anew, as a process with this seed does: one process then runs many tests, each as if by
+/// itself. How many operations are left, which is 0 unless something holds them up; -1 where no function of a
+/// driver was called in this process so far: then the first one goes by `CROSSDOCK_SIM`, as ever.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn crossdock_sim_seed(seed: u64) -> i64 {
+    let begin_anew = |process: &Process| {
+        // What is left is counted.
+        let _ended = process.engine.drain(DRAIN);
+        process.engine.reseed(seed);
+        process.engine.pending()
+    };
+    ask(Process::made(), begin_anew).unwrap_or(-1)
+}
+
+/// How long tests wait for work that host code holds up.
+const DRAIN: Duration = Duration::from_secs(2);
+
+/// Number of operations that were submitted and are not over; -1 where no function of a driver was called in this
+/// process so far. In contrast to other functions here it begins nothing.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn crossdock_sim_pending() -> i64 {
+    ask(Process::made(), |process| process.engine.pending()).unwrap_or(-1)
+}
+
 /// Runs up to `operations` that can run, whatever the policy, and says how many ran.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn crossdock_sim_progress(operations: usize) -> i64 {
@@ -242,10 +287,12 @@ pub(crate) extern "C" fn crossdock_sim_touch(address: u64, bytes: u64, writes: c
     });
 }
 
-fn with(ask: impl FnOnce(&Process) -> usize) -> Option<i64> {
-    let asked = fence(|| {
-        let process = Process::get().ok().filter(|process| !process.is_forked())?;
-        i64::try_from(ask(process)).ok()
-    });
-    asked.flatten()
+fn with(question: impl FnOnce(&Process) -> usize) -> Option<i64> {
+    ask(fence(|| Process::get().ok()).flatten(), question)
+}
+
+/// Asks a process that is no child of a fork.
+fn ask(process: Option<&'static Process>, question: impl FnOnce(&Process) -> usize) -> Option<i64> {
+    let process = process.filter(|process| !process.is_forked())?;
+    i64::try_from(fence(|| question(process))?).ok()
 }

@@ -1,7 +1,8 @@
 //! Simulated GPU drivers behind the vendors' own functions, over [`crossdock_sim_engine`].
 //!
 //! The library is one core, `libcrossdock_sim.so`, with the functions of every vendor. What programs open is an empty
-//! shell with the vendor's name that needs the core (`scripts/with-sim` makes them): `libcuda.so.1`, `libamdhip64.so.7`.
+//! shell with the vendor's name that needs the core: `libcuda.so.1`, `libamdhip64.so.7`. `libraries.py` of the Python
+//! package (`python/crossdock_sim`) makes them, for `scripts/with-sim` too.
 //! Nothing here is ever on a default path, and each device says that it is simulated. `docs/simulator.md` is for users.
 //!
 //! | file or folder | what it holds |
@@ -10,6 +11,7 @@
 //! | `process` | the engine of this process |
 //! | `fence` | what keeps a panic inside |
 //! | `control` | functions for tests: reports, leaks, calls, waits for devices, use of links, faults, lost devices |
+//! | `refused` | calls of what is not simulated |
 //! | `callers` | who calls: code, and the line of Python |
 //! | `at_exit` | what is reported as the process ends |
 //! | `face` | what the functions of all vendors have in common: a face is one vendor's view of the engine |
@@ -24,4 +26,5 @@ mod face;
 mod fence;
 mod hip;
 mod process;
+mod refused;
 mod settings;

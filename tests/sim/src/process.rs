@@ -45,13 +45,14 @@ struct Drop {
 /// Whether the process exits: a driver does nothing more then.
 static IS_EXITING: AtomicBool = AtomicBool::new(false);
 
+static PROCESS: OnceLock<Result<Process, String>> = OnceLock::new();
+
 impl Process {
     /// The process's, which the first call makes.
     ///
     /// # Errors
     /// Why it cannot be made: a wrong setting, or a system without address space.
     pub(crate) fn get() -> Result<&'static Self, &'static str> {
-        static PROCESS: OnceLock<Result<Process, String>> = OnceLock::new();
         let made = PROCESS.get_or_init(|| {
             let made = Self::new();
             match &made {
@@ -64,6 +65,11 @@ impl Process {
         static LOOKS: Once = Once::new();
         LOOKS.call_once(|| at_exit::tell_of_standstills(process));
         Ok(process)
+    }
+
+    /// The same where it was made; a question makes none.
+    pub(crate) fn made() -> Option<&'static Self> {
+        PROCESS.get()?.as_ref().ok()
     }
 
     fn new() -> Result<Self, String> {

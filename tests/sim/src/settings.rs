@@ -8,6 +8,8 @@
 //! | `mem` | memory of each: bytes, or with `K`, `M`, `G` behind |
 //! | `policy` | `threads`, `seeded` or `lazy` |
 //! | `seed` | of every choice |
+//! | `schedule` | what `seeded` chooses in the generator's place: `STEP:CHOICE` with `,` between them, as `choices` writes them; nothing: always the first possibility |
+//! | `choices` | 1: the choices of `seeded` that were no first possibility are written into `PID.choices` of `CROSSDOCK_SIM_DIR` at the exit |
 //! | `queues` | hardware queues of each device |
 //! | `driver` | the version that the driver says it has, 13000 for 13.0 |
 //! | `missing` | functions that the driver does not have, with `,` between them: by the names that programs ask for, and, with `scripts/with-sim`, symbols too |
@@ -21,7 +23,7 @@
 
 use std::time::Duration;
 
-use crossdock_sim_engine::{Config, Fault, Link, Moment, Policy};
+use crossdock_sim_engine::{Config, Fault, Link, Moment, Policy, Schedule, Step};
 
 use crate::cuda::lies::Lie;
 use crate::{cuda, hip};
@@ -94,6 +96,14 @@ impl Settings {
             }
             "mem" => engine.memory_bytes = bytes(value)?,
             "seed" => engine.seed = value.parse().ok()?,
+            "schedule" => {
+                engine.schedule = Some(schedule(value)?);
+                engine.idle = Some(PATIENCE);
+            }
+            "choices" => {
+                engine.notes_choices = value == "1";
+                engine.idle = Some(PATIENCE);
+            }
             "queues" => engine.queues = value.parse().ok()?,
             "driver" => self.driver = value.parse().ok()?,
             "missing" => self.missing = value.split(',').map(str::to_owned).collect(),
@@ -196,6 +206,21 @@ const MOST_DEVICES: usize = 64;
 
 /// A wait in which nothing could run for this long is reported.
 const STANDSTILL: Duration = Duration::from_secs(2);
+
+/// A program may be so slow between two calls without work running that nobody chose, where choices are repeated.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The choices that a text names.
+fn schedule(text: &str) -> Option<Schedule> {
+    let choices = text.split(',').filter(|choice| !choice.is_empty());
+    let choice = |text: &str| {
+        let (step, choice) = text.split_once(':')?;
+        let (call, nth) = step.split_once('.')?;
+        let (call, nth) = (call.parse().ok()?, nth.parse().ok()?);
+        Some((Step { call, nth }, choice.parse().ok()?))
+    };
+    choices.map(choice).collect()
+}
 
 fn bytes(text: &str) -> Option<u64> {
     let shift = match text.bytes().last()? {

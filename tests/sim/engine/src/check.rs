@@ -34,8 +34,31 @@ impl State {
                 first,
                 second,
                 bytes,
+                streams: None,
                 detail,
             });
+        }
+    }
+
+    /// The same for two uses, whose streams the report names too.
+    fn report_uses(
+        &mut self,
+        kind: ReportKind,
+        one: Mark,
+        other: Mark,
+        bytes: (u64, u64),
+        detail: String,
+    ) {
+        let known = self.reports.len();
+        self.report(kind, one.site, Some(other.site), Some(bytes), detail);
+        if let Some(report) = self.reports.get_mut(known) {
+            let is_turned = report.first != one.site;
+            let (first, second) = if is_turned {
+                (other, one)
+            } else {
+                (one, other)
+            };
+            report.streams = Some((first.stream, second.stream));
         }
     }
 
@@ -74,13 +97,7 @@ impl State {
         {
             let detail = missing_edge(earlier, mark);
             let kind = kind_of(earlier.role, mark.role);
-            self.report(
-                kind,
-                earlier.site,
-                Some(mark.site),
-                Some((start, bytes)),
-                detail,
-            );
+            self.report_uses(kind, earlier, mark, (start, bytes), detail);
         }
         if let Some(bytes) = found.unwritten.filter(|_| self.config.report_uninitialised) {
             let allocated = self.memory.find(bytes.0).map(|a| a.site);
@@ -104,7 +121,7 @@ impl State {
         let Some(allocation) = self.memory.by_id(start, id) else {
             return true;
         };
-        let bytes = Some((used.start, used.end - used.start));
+        let bytes = (used.start, used.end - used.start);
         let (site, life) = (allocation.site, allocation.life);
         match life {
             Life::Live => true,
@@ -117,31 +134,19 @@ impl State {
                 };
                 let detail = missing_edge(allocates, mark);
                 let kind = ReportKind::UseBeforeAllocation;
-                self.report(kind, site, Some(mark.site), bytes, detail);
+                self.report_uses(kind, allocates, mark, bytes, detail);
                 true
             }
             Life::Freed(free) if clock.knows(free.epoch) => {
                 let detail = "the memory was freed before, and the order is sure; \
                               free it behind its last use"
                     .to_owned();
-                self.report(
-                    ReportKind::UseAfterFree,
-                    free.site,
-                    Some(mark.site),
-                    bytes,
-                    detail,
-                );
+                self.report_uses(ReportKind::UseAfterFree, free, mark, bytes, detail);
                 false
             }
             Life::Freed(free) => {
                 let detail = missing_edge(mark, free);
-                self.report(
-                    ReportKind::FreeInUse,
-                    free.site,
-                    Some(mark.site),
-                    bytes,
-                    detail,
-                );
+                self.report_uses(ReportKind::FreeInUse, free, mark, bytes, detail);
                 false
             }
         }
@@ -162,6 +167,7 @@ impl State {
             first: site,
             second: None,
             bytes,
+            streams: None,
             detail,
         }
     }

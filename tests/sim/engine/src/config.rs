@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::Fault;
+use crate::{Fault, Schedule};
 
 /// Who runs submitted operations, and when.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -60,6 +60,10 @@ pub struct Config {
     pub policy: Policy,
     /// Of every choice the engine makes.
     pub seed: u64,
+    /// What `Seeded` chooses in the generator's place, each step that is absent by its first possibility.
+    pub schedule: Option<Schedule>,
+    /// Whether the choices of `Seeded` are written down ([`Engine::choices`](crate::Engine::choices)).
+    pub notes_choices: bool,
     /// One a device, which goes for its way to the host, for the way back, and inside of it: each of them is a
     /// link. Devices without one get the default.
     pub links: Vec<Link>,
@@ -121,6 +125,8 @@ impl Default for Config {
             queues: 8,
             policy: Policy::default(),
             seed: 1,
+            schedule: None,
+            notes_choices: false,
             links: Vec::new(),
             links_between: BTreeMap::new(),
             paced: false,

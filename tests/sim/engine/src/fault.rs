@@ -101,13 +101,22 @@ impl Plan {
         let faults = faults.iter().map(Counted::new).collect();
         Self {
             faults,
-            random: Random::new(seed ^ 0x0FAD_7BAD),
+            random: Self::random(seed),
             struck: 0,
         }
     }
 
     pub(crate) fn add(&mut self, fault: Fault) {
         self.faults.push(Counted::new(&fault));
+    }
+
+    /// Begins the choices anew.
+    pub(crate) const fn reseed(&mut self, seed: u64) {
+        self.random = Self::random(seed);
+    }
+
+    const fn random(seed: u64) -> Random {
+        Random::new(seed ^ 0x0FAD_7BAD)
     }
 
     /// Removes all faults; how often one struck since this was done last.

@@ -14,6 +14,7 @@
 //! | `engine`, `state` | the engine, and all that changes in it behind one lock |
 //! | `calls` | the functions of [`Engine`], a file for each kind of thing they are about |
 //! | `op`, `schedule`, `policy` | submitted operations, which of them can run, and when they do |
+//! | `choices` | what `Seeded` chooses: written down, or taken from a list |
 //! | `links`, `paced` | the links that bytes are moved over, and work that takes real time |
 //! | `wait`, `callers` | calling threads that wait, and the threads that call host functions |
 //! | `arena`, `memory`, `usage`, `strided` | device memory, what is allocated in it, and strided copies |
@@ -28,6 +29,7 @@ mod arena;
 mod callers;
 mod calls;
 mod check;
+mod choices;
 mod clock;
 mod config;
 mod engine;
@@ -56,6 +58,7 @@ mod turns;
 mod usage;
 mod wait;
 
+pub use choices::{Schedule, Step};
 pub use config::{Config, Link, Policy};
 pub use engine::Engine;
 pub use error::{Error, Failure};

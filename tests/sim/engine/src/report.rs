@@ -50,6 +50,8 @@ pub struct Report {
     pub second: Option<Site>,
     /// First address and number of bytes, where it is about bytes.
     pub bytes: Option<(u64, u64)>,
+    /// The streams of both calls' work, where it is about two uses; 0 is host code.
+    pub streams: Option<(u64, u64)>,
     /// The missing edge, or what stands still, in words.
     pub detail: String,
 }

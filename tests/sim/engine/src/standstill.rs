@@ -60,6 +60,7 @@ impl State {
             first,
             second,
             bytes: None,
+            streams: None,
             detail,
         }
     }
@@ -72,6 +73,7 @@ impl State {
             second,
             bytes,
             detail,
+            ..
         } = report;
         self.report(kind, first, second, bytes, detail);
     }

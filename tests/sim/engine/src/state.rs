@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::arena::Arena;
+use crate::choices::Choices;
 use crate::clock::{Clock, Epoch, HOST};
 use crate::fault::Plan;
 use crate::links::Links;
@@ -82,6 +83,7 @@ pub(crate) struct State {
     pub(crate) config: Arc<Config>,
     pub(crate) arena: Arc<Arena>,
     pub(crate) random: Random,
+    pub(crate) choices: Choices,
     pub(crate) trace: Trace,
     pub(crate) plan: Plan,
     pub(crate) lost: BTreeMap<u32, Failure>,
@@ -129,6 +131,7 @@ impl State {
         let queues = config.queues * usize::try_from(config.devices).unwrap_or(0);
         Self {
             random: Random::new(config.seed),
+            choices: Choices::new(config.schedule.as_ref(), config.notes_choices),
             trace: Trace::default(),
             plan: Plan::new(&config.faults, config.seed),
             lost: BTreeMap::new(),

@@ -2,11 +2,12 @@
 #![expect(unsafe_code, reason = "the driver's functions are exported by name")]
 
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::codes::{self, Code};
 use super::entry::{Answer, IS_INITIALISED, In, Out, entries};
 use super::lookup;
+use crate::refused::refuse;
 
 /// `CU_GET_PROC_ADDRESS_*`: the flags of a look-up, and what it says of itself.
 const LEGACY_STREAM: u64 = 1;
@@ -61,7 +62,9 @@ entries! {
 
     // Its tables are NVIDIA's own, and not simulated.
     fn cuGetExportTable(table: Out<*const c_void>, _id: In<[u8; 16]>) |_call| {
+        static WAS_TOLD: AtomicBool = AtomicBool::new(false);
         table.set(std::ptr::null())?;
+        refuse("cuGetExportTable", Code::NOT_FOUND.0, &WAS_TOLD);
         Err(Code::NOT_FOUND)
     }
 }

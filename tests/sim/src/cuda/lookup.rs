@@ -3,10 +3,10 @@
 #![expect(unsafe_code, reason = "looks for functions of this library by name")]
 
 use std::ffi::{CStr, c_int, c_void};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use super::codes::Code;
-use crate::fence::say;
+use crate::refused::refuse;
 
 /// One form of a function.
 #[derive(Debug)]
@@ -64,14 +64,9 @@ pub(crate) fn address_of(symbol: &CStr) -> Option<*const c_void> {
 /// Any place in this library.
 static HERE: AtomicBool = AtomicBool::new(false);
 
-/// Says once that a function is not simulated.
-pub(crate) fn not_simulated(name: &str, was_told: &AtomicBool) -> c_int {
-    if !was_told.swap(true, Ordering::Relaxed) {
-        say!(
-            "crossdock-sim: {name} is not simulated, and answers {}",
-            Code::NOT_SUPPORTED.0
-        );
-    }
+/// Refuses a call of a function that is not simulated.
+pub(crate) fn not_simulated(name: &'static str, was_told: &AtomicBool) -> c_int {
+    refuse(name, Code::NOT_SUPPORTED.0, was_told);
     Code::NOT_SUPPORTED.0
 }
 

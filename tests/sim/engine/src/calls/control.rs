@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use crate::fault::Moment;
+use crate::random::Random;
 use crate::state::State;
 use crate::wait::Goal;
-use crate::{Engine, Error, Failure, Fault, LinkUse, Policy, Report, ReportKind, Site};
+use crate::{Engine, Error, Failure, Fault, LinkUse, Policy, Report, ReportKind, Schedule, Site};
 
 impl Engine {
     /// Begins a call that may end without the engine: its number, for the calls of the engine that it makes.
@@ -72,6 +73,23 @@ impl Engine {
             state.learn_device(device);
         }
         Ok(())
+    }
+
+    /// Begins the choices of `Seeded` and of faults anew, as an engine with this seed does. The workers of `Threads`
+    /// go on with theirs.
+    pub fn reseed(&self, seed: u64) {
+        if let Ok(mut state) = self.shared.here() {
+            state.random = Random::new(seed);
+            state.plan.reseed(seed);
+        }
+    }
+
+    /// The choices of `Seeded` that were no first possibility, where they are noted: as `Config::schedule` they let the
+    /// same happen again.
+    #[must_use]
+    pub fn choices(&self) -> Schedule {
+        let state = self.shared.here();
+        state.map_or_else(|_| Schedule::new(), |state| state.choices.made())
     }
 
     /// Number of operations that were submitted and are not done.

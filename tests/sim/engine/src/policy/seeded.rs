@@ -9,8 +9,12 @@ use crate::state::State;
 pub(crate) fn at_call<'a>(shared: &'a Arc<Shared>, mut state: Locked<'a>) -> Locked<'a> {
     let most = [0, 0, 0, 0, 1, 1, 2, 3];
     let count = state.random.pick(&most).unwrap_or(0);
-    for _ in 0..count {
-        let Some(queue) = choose(&mut state) else {
+    for round in 0..3 {
+        let stops = round >= count;
+        if stops && !state.choices.matter() {
+            break;
+        }
+        let Some(queue) = pick(&mut state, Some(stops)) else {
             break;
         };
         state = shared.run(state, queue);
@@ -20,6 +24,31 @@ pub(crate) fn at_call<'a>(shared: &'a Arc<Shared>, mut state: Locked<'a>) -> Loc
 
 /// A queue whose head can run.
 pub(crate) fn choose(state: &mut State) -> Option<usize> {
+    pick(state, None)
+}
+
+/// The same, or none of them where that is a possibility too: then whether the generator is for it.
+fn pick(state: &mut State, stops: Option<bool>) -> Option<usize> {
     let runnable = state.runnable();
-    state.random.pick(&runnable)
+    let mut oldest = runnable.clone();
+    oldest.sort_by_key(|queue| {
+        let head = state.queues.get(*queue).and_then(|q| q.ops.front());
+        head.map(|op| op.id)
+    });
+    let before = usize::from(stops.is_some());
+    let State {
+        choices,
+        random,
+        calls,
+        ..
+    } = state;
+    let draw = || {
+        let drawn = (stops != Some(true)).then(|| random.pick(&runnable));
+        let rank = drawn
+            .flatten()
+            .and_then(|queue| oldest.iter().position(|other| *other == queue));
+        rank.map_or(0, |rank| rank + before)
+    };
+    let chosen = choices.choose(*calls, oldest.len() + before, draw);
+    oldest.get(chosen.checked_sub(before)?).copied()
 }

@@ -9,6 +9,7 @@
 )]
 
 mod bytes;
+mod choices;
 mod exports;
 mod failures;
 mod host_functions;

@@ -56,6 +56,33 @@ fn two_writes_without_an_order_are_a_race() {
 }
 
 #[test]
+fn a_report_of_two_uses_names_the_streams_of_the_first_call_and_of_the_second() {
+    for policy in POLICIES {
+        for seed in 0..10 {
+            let machine = Machine::with(Config {
+                policy,
+                seed,
+                idle: None,
+                ..Config::default()
+            });
+            let (a, b, memory) = (machine.stream(), machine.stream(), machine.allocate(64));
+            machine.fill("one", b, memory, 40, 1);
+            machine.fill("two", a, memory, 40, 2);
+            machine.drain();
+            let report = machine.only_report();
+            assert_eq!(report.streams, Some((b.raw(), a.raw())), "{report}");
+            let (first, second) = (report.streams.unwrap(), report.second.unwrap());
+            assert!(first.0 > first.1 && second.name() == "two");
+            machine.fill("work", a, memory, 8, 1);
+            machine.0.touch(Site::here("host"), memory, 8, Access::Read);
+            machine.drain();
+            let streams = machine.only_report().streams;
+            assert_eq!(streams, Some((a.raw(), 0)), "0 is the host");
+        }
+    }
+}
+
+#[test]
 fn a_read_and_a_write_without_an_order_are_a_race() {
     provokes(
         ReportKind::Race,

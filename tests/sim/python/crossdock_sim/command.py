@@ -1,0 +1,129 @@
+"""The command `crossdock-sim`."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from pathlib import Path
+
+from crossdock_sim import files, libraries, runs
+from crossdock_sim.reports import Report, different
+
+RUN = """Runs a command over simulated GPUs. The exit code is the command's; 3 where it ended with 0 and something was
+reported. With --seeds it runs once a seed, and the exit code is the first that is not 0. `{seed}` in a word of the
+command is the seed."""
+
+
+SHRINK = """Runs a command with a seed by the policy `seeded`, and then again and again with fewer of the choices that
+the seed made, while the command fails in the same way, or the same is reported. The last line repeats it by those that
+it needs. The exit code is 0; 1 where nothing was found with the seed."""
+
+
+def parser() -> argparse.ArgumentParser:
+    """What the command understands."""
+    made = argparse.ArgumentParser(prog="crossdock-sim", description=__import__("crossdock_sim").__doc__)
+    commands = made.add_subparsers(dest="what", required=True)
+    run = commands.add_parser("run", description=RUN, help="runs a command over simulated GPUs")
+    devices(run)
+    run.add_argument("--seeds", type=int, metavar="K", help="runs the command once with each of K seeds, from S on")
+    run.add_argument("--json", type=Path, metavar="F", help="writes runs and reports as JSON")
+    run.add_argument("--junit", type=Path, metavar="F", help="the same as JUnit's XML: a case for each run")
+    run.add_argument("--sarif", type=Path, metavar="F", help="the reports as SARIF 2.1.0, with both places")
+    run.add_argument("command", nargs="+", metavar="COMMAND", help="behind --")
+    shrink = commands.add_parser("shrink", description=SHRINK, help="makes the schedule of a finding small")
+    devices(shrink)
+    shrink.add_argument("command", nargs="+", metavar="COMMAND", help="behind --")
+    put = commands.add_parser("libraries", help="puts the libraries into a folder, to link a program with them")
+    devices(put)
+    put.add_argument("folder", type=Path)
+    return made
+
+
+def devices(command: argparse.ArgumentParser) -> None:
+    """The options that say which devices there are, and how they run."""
+    command.add_argument("--cuda", type=int, metavar="N", help="number of CUDA devices: 1 unless --rocm is said")
+    command.add_argument("--rocm", type=int, metavar="N", help="number of ROCm devices")
+    command.add_argument("--policy", choices=["lazy", "seeded", "threads"], default=runs.POLICY, help="when work runs")
+    command.add_argument("--seed", type=int, default=runs.SEED, metavar="S", help="of every random choice")
+    command.add_argument("--queues", type=int, metavar="Q", help="hardware queues of each device")
+    setting = {"action": "append", "default": [], "metavar": "WORD=VALUE"}
+    command.add_argument("--set", **setting, help="any other word of docs/simulator.md")  # type: ignore[arg-type]
+
+
+def words(options: argparse.Namespace) -> dict[str, str]:
+    """The words of `CROSSDOCK_SIM` that options stand for."""
+    said = {name: getattr(options, name) for name in ("cuda", "rocm", "queues", "policy", "seed")}
+    if options.cuda is None and options.rocm is None:
+        said["cuda"] = 1
+    made = {name: str(value) for name, value in said.items() if value is not None}
+    return made | libraries.words_of(";".join(options.set))
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs the command; its exit code."""
+    options = parser().parse_args(arguments)
+    if options.what == "libraries":
+        options.folder.mkdir(parents=True, exist_ok=True)
+        libraries.put(options.folder, runs.core(), words(options))
+        return 0
+    return shrink(options) if options.what == "shrink" else run(options)
+
+
+def shrink(options: argparse.Namespace) -> int:
+    """`crossdock-sim shrink`."""
+    from crossdock_sim import shrink
+
+    made = shrink.shrink(options.command, words(options))
+    if made is None:
+        print(f"crossdock-sim: nothing is found with seed {options.seed} by the policy seeded", file=sys.stderr)
+        return 1
+    repeat = f"--seed {made['seed']} --policy seeded"
+    print(repeating(made, options.command).replace("REPEAT", repeat))
+    return 0
+
+
+def run(options: argparse.Namespace) -> int:
+    """`crossdock-sim run`."""
+    made = words(options)
+    first = int(made["seed"])
+    ran: list[runs.Run] = []
+    for seed in range(first, first + max(options.seeds or 1, 1)):
+        ran.append(runs.run(options.command, made | {"seed": str(seed)}))
+    reports = [report for one in ran for report in one.reports]
+    if reports or options.seeds:
+        print(summary(ran, reports, repeating(made, options.command)), file=sys.stderr)
+    for path, text in (
+        (options.json, files.json_of(ran)),
+        (options.junit, files.junit_of(ran)),
+        (options.sarif, files.sarif_of(reports)),
+    ):
+        if path is not None:
+            path.write_text(text)
+    failed = [one.ended for one in ran if one.ended]
+    return failed[0] if failed else 3 if reports else 0
+
+
+def repeating(made: dict[str, str], command: list[str]) -> str:
+    """The line that runs a command again, with a place for seed and policy."""
+    options = {name: made[name] for name in ("cuda", "rocm", "queues") if name in made}
+    others = {name: value for name, value in made.items() if name not in {*options, "policy", "seed"}}
+    said = [word for name, value in options.items() for word in (f"--{name}", value)]
+    said += [word for name, value in others.items() for word in ("--set", f"{name}={value}")]
+    return f"crossdock-sim run {shlex.join(said)} REPEAT -- {shlex.join(command)}"
+
+
+def summary(ran: list[runs.Run], reports: list[Report], line: str) -> str:
+    """Which seeds reported what, and how to repeat it."""
+    policy = ran[0].policy
+    parts = []
+    for report in different(reports):
+        seeds = [str(one.seed) for one in ran if any(other.same == report.same for other in one.reports)]
+        in_test = [f"  test    {report.test}"] if report.test else []
+        which = f"  seeds   {', '.join(seeds)} of {ran[0].seed} to {ran[-1].seed}"
+        parts.append("\n".join([report.text(), *in_test, which, f"  repeat  {line.replace('REPEAT', report.repeat)}"]))
+    ends = ", ".join(f"seed {one.seed}: exit code {one.ended}" for one in ran if one.ended)
+    count = len(parts)
+    told = f"{count} different report{'s' * (count != 1)} under {len(ran)} seed{'s' * (len(ran) != 1)} of {policy}"
+    parts.append("crossdock-sim: " + "; ".join(filter(None, [told, ends])))
+    return "\n".join(parts)

@@ -1,0 +1,83 @@
+"""The libraries that programs open: empty shells with the vendors' names, which need the simulator's core.
+
+    python3 libraries.py FOLDER CORE WORDS
+
+puts those that the words of `CROSSDOCK_SIM` ask for into a folder, made by the C compiler: for `scripts/with-sim`. The
+wheel has them ready-made in `lib`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+CORE = "libcrossdock_sim.so"
+CUDA = "libcuda.so.1"
+# AMD's library has the major version in its name.
+HIP = {major: f"libamdhip64.so.{major}" for major in ("5", "6", "7")}
+NEWEST_HIP = "7"
+# The versions that AMD's library has on its functions, which programs that were linked to it look for. A shell has the
+# versions, and no function.
+HIP_NODES = [
+    f"hip_{version}"
+    for version in "4.2 4.3 4.4 4.5 5.0 5.1 5.2 5.3 5.5 5.6 6.0 6.1 6.2 6.3 6.5 7.0".split()
+]
+READY = Path(__file__).resolve().parent / "lib"
+
+
+def words_of(text: str) -> dict[str, str]:
+    """What `CROSSDOCK_SIM` says, word by word."""
+    pairs = (word.strip().partition("=") for word in text.split(";") if word.strip())
+    return {name: value for name, _, value in pairs}
+
+
+def text_of(words: dict[str, str]) -> str:
+    """The same as `CROSSDOCK_SIM` has it."""
+    return ";".join(f"{name}={value}" for name, value in words.items())
+
+
+def wanted(words: dict[str, str]) -> list[str]:
+    """The shells that these words ask for: CUDA's alone where nothing is said."""
+    cuda = [CUDA] if "cuda" in words or "rocm" not in words else []
+    major = words.get("hip", NEWEST_HIP).partition(".")[0]
+    return cuda + ([HIP.get(major, f"libamdhip64.so.{major}")] if "rocm" in words else [])
+
+
+def make_shell(folder: Path, name: str) -> None:
+    """Makes a shell beside the core, by the C compiler."""
+    options = [f"-Wl,-soname,{name}", "-Wl,--no-as-needed", f"-L{folder}", "-lcrossdock_sim", "-Wl,-rpath,$ORIGIN"]
+    if name != CUDA:
+        nodes = folder / "hip.map"
+        nodes.write_text("".join(f"{node} {{}};\n" for node in HIP_NODES))
+        options.append(f"-Wl,--version-script={nodes}")
+    command = ["cc", "-shared", "-o", str(folder / name), "-x", "c", os.devnull, *options]
+    subprocess.run(command, check=True)
+
+
+def without(core: bytes, names: list[str]) -> bytes:
+    """The core without functions: their symbols get another first letter, so that the loader does not find them."""
+    for name in filter(None, names):
+        core = core.replace(b"\0" + name.encode() + b"\0", b"\0_" + name[1:].encode() + b"\0")
+    return core
+
+
+def put(folder: Path, core: Path, words: dict[str, str]) -> None:
+    """Puts the core and what programs open into a folder."""
+    missing = words.get("missing", "").split(",")
+    (folder / CORE).write_bytes(without(core.read_bytes(), missing))
+    for name in wanted(words):
+        ready = READY / name
+        if ready.is_file():
+            shutil.copyfile(ready, folder / name)
+        else:
+            make_shell(folder, name)
+        link = folder / (name.partition(".so.")[0] + ".so")
+        link.unlink(missing_ok=True)
+        link.symlink_to(name)
+
+
+if __name__ == "__main__":
+    put(Path(sys.argv[1]), Path(sys.argv[2]), words_of(sys.argv[3]))

@@ -1,0 +1,106 @@
+"""Runs a command over the simulator, once or once a seed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from crossdock_sim import libraries
+from crossdock_sim.reports import Report, in_folder
+
+# What the simulator does where nothing is said.
+POLICY, SEED = "lazy", 1
+
+
+@dataclass(frozen=True)
+class Run:
+    """How a command ended, and what was reported meanwhile."""
+
+    seed: int
+    policy: str
+    command: tuple[str, ...]
+    # As a shell has it: 128 and the signal that ended it.
+    ended: int
+    reports: list[Report]
+    # Those of the process that made the most, where they are asked for.
+    choices: list[str] = field(default_factory=list)
+
+    @property
+    def status(self) -> int:
+        return self.ended or (3 if self.reports else 0)
+
+
+def core() -> Path:
+    """The simulator's core: of the wheel, or the one that CROSSDOCK_SIM_LIBRARY names."""
+    named = os.environ.get("CROSSDOCK_SIM_LIBRARY")
+    found = Path(named) if named else libraries.READY / libraries.CORE
+    if not found.is_file():
+        sys.exit(f"crossdock-sim: {found} is not there; CROSSDOCK_SIM_LIBRARY names another one")
+    return found
+
+
+def run(command: list[str], words: Mapping[str, str], environment: Mapping[str, str] = {}) -> Run:
+    """Runs a command in a folder of its own for libraries and reports. `{seed}` in its words is the seed."""
+    words = {"policy": POLICY, "seed": str(SEED), **words}
+    seed, policy = int(words["seed"]), words["policy"]
+    command = [word.replace("{seed}", str(seed)) for word in command]
+    folder = Path(tempfile.mkdtemp(prefix="crossdock-sim-"))
+    try:
+        libraries.put(folder, core(), words)
+        told = folder / "told"
+        told.mkdir()
+        variables = dict(os.environ, **environment)
+        variables["CROSSDOCK_SIM"] = libraries.text_of(words)
+        variables["CROSSDOCK_SIM_DIR"] = str(told)
+        paths = [str(folder), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
+        variables["LD_LIBRARY_PATH"] = os.pathsep.join(paths)
+        ended = wait(command, variables)
+        reports = [Report.read(made, seed, policy) for made in found(told)]
+        texts = [file.read_text() for file in told.rglob("*.choices")]
+        choices = max(([choice for choice in text.split(",") if choice] for text in texts), key=len, default=[])
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return Run(seed, policy, tuple(command), ended, reports, choices)
+
+
+def found(told: Path) -> Iterator[dict[str, Any]]:
+    """What processes reported, and what failed a test of the pytest plugin."""
+    yield from in_folder(told)
+    yield from in_folder(told, "failed")
+
+
+def wait(command: list[str], variables: Mapping[str, str]) -> int:
+    """Runs a command to its end; signals that would end this process go to it."""
+    try:
+        process = subprocess.Popen(command, env=dict(variables))
+    except OSError as error:
+        print(f"crossdock-sim: {command[0]}: {error.strerror}", file=sys.stderr)
+        return 127 if isinstance(error, FileNotFoundError) else 126
+    with handed_on(process):
+        ended = process.wait()
+    return ended if ended >= 0 else 128 - ended
+
+
+@contextmanager
+def handed_on(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Hands signals on. A terminal's interrupt reaches the process by itself."""
+    handlers: dict[signal.Signals, Any] = {
+        signal.SIGINT: lambda *_: None,
+        signal.SIGTERM: lambda number, _: process.send_signal(number),
+        signal.SIGHUP: lambda number, _: process.send_signal(number),
+    }
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

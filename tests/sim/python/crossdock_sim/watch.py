@@ -1,0 +1,126 @@
+"""What the simulator reports while a test runs, in this process and in those that the test started."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crossdock_sim import control, runs
+from crossdock_sim.reports import Call, Report, different, in_folder, in_lines
+
+
+# What somebody is to know who sees that a function is not simulated.
+WHY = {
+    "cuGetExportTable": "NVIDIA's private tables, without which its runtime library (cudart), often linked statically into "
+    "others, does not start",
+}
+
+
+def refusal(made: dict[str, Any]) -> str:
+    """A call of what is not simulated."""
+    call = Call.read(made["call"], None)
+    why = WHY.get(call.function, "")
+    if any(word in call.function for word in ("Launch", "Module", "Library", "Kernel")):
+        why = "there are no kernels over the simulator"
+    head = f"`{call.function}` is not simulated, and answered {made['answer']}" + f": {why}" * bool(why)
+    return "\n".join([head, *(f"    {where}" for where in (call.line, call.code) if where)])
+
+
+class Watch:
+    """The reports of one test after the other."""
+
+    def __init__(self, worker: str | None, seed: int | None) -> None:
+        words = control.words()
+        self.policy = words.get("policy", runs.POLICY)
+        self.seed = int(words.get("seed", runs.SEED)) if seed is None else seed
+        self.folder = Path(os.environ["CROSSDOCK_SIM_DIR"])
+        if worker is not None:
+            # What the tests of one process start is no other's.
+            self.folder /= worker
+            self.folder.mkdir(exist_ok=True)
+            os.environ["CROSSDOCK_SIM_DIR"] = str(self.folder)
+        self.failed = self.folder / f"{os.getpid()}.failed"
+        self.test = ""
+        self.now = self.seed
+        self.expected = 0
+        self.found: list[Report] = []
+        self.refused: list[str] = []
+        # Whether the test failed, by itself or by them; whether they are told by that, and whether written down.
+        self.is_judged = self.is_told = self.is_kept = False
+
+    def begin(self, item: pytest.Item, seed: int) -> None:
+        """A test begins with a seed; what other code left behind is no part of it."""
+        control.begin_anew(seed)
+        list(self.new())
+        list(control.take_refused())
+        mark = item.get_closest_marker("xd_races")
+        self.expected = int(mark.args[0]) if mark else 0
+        self.test, self.now, self.found = item.nodeid, seed, []
+        self.refused = []
+        self.is_judged = self.is_told = self.is_kept = False
+
+    def new(self) -> Iterator[Report]:
+        """What was reported since this was asked last."""
+        made = list(control.take_reports())
+        for file in sorted(self.folder.glob("*.reports")):
+            # A process that goes on writes into a new one.
+            taken = file.with_suffix(".taken")
+            file.rename(taken)
+            made += [report for report in in_lines(taken.read_text()) if report not in made]
+            taken.unlink()
+        for report in made:
+            yield Report.read(report | {"test": self.test}, self.now, self.policy)
+
+    def look(self, phase: str, failed: bool) -> str:
+        """What is wrong with the reports of a test up to the end of a phase; nothing where all is as expected."""
+        # Work that nobody waited for is a part of the test too.
+        control.run_all()
+        if phase == "teardown":
+            control.begin_anew(self.now)
+        self.found += self.new()
+        self.refused += map(refusal, control.take_refused())
+        places = {report.calls[-1].place for report in self.found if report.is_unordered}
+        others = [report for report in self.found if not report.is_unordered]
+        are_few = len(places) < self.expected and phase != "setup" and not failed
+        is_wrong = bool(others) or are_few or len(places) > self.expected
+        if self.is_judged or not (is_wrong or failed):
+            return ""
+        self.is_judged, self.is_told = True, not failed
+        return "" if failed else self.text(len(places))
+
+    def keep(self, is_known: bool) -> None:
+        """Writes down what is not as expected, for files about the whole run: once, and not of a test known to fail."""
+        if self.is_kept or not self.is_judged:
+            return
+        self.is_kept = True
+        if is_known:
+            return
+        with self.failed.open("a") as file:
+            file.writelines(json.dumps(report.object()) + "\n" for report in different(self.found))
+
+    def text(self, places: int) -> str:
+        """All that was reported in the test, and how it is repeated."""
+        expected = f", and {self.expected} expected" if self.expected else ""
+        head = f"{places} place{'s' * (places != 1)} in this test race{'s' * (places == 1)}{expected}"
+        reports = [report.text() for report in different(self.found)]
+        repeat = f"repeat: pytest --xd-seed {self.now} '{self.test}' (policy {self.policy})"
+        return "\n\n".join([f"crossdock-sim, seed {self.now}, policy {self.policy}: {head}", *reports, repeat])
+
+    def aside(self) -> str:
+        """What is told beside a failure of the test's own."""
+        reports = [] if self.is_told else [report.text() for report in different(self.found)]
+        return "\n\n".join([*self.refused, *reports])
+
+    def told(self) -> list[Report]:
+        """What failed tests, of all processes of this run."""
+        return [Report.read(made, self.seed, self.policy) for made in in_folder(self.folder, "failed")]
+
+    def end(self) -> None:
+        """The tests are over: what follows is nobody's."""
+        control.begin_anew(self.seed)
+        list(self.new())
