@@ -1,32 +1,171 @@
-//! The simulated drivers of `scripts/with-sim`, where this process has them: what their checker reports.
-#![expect(unsafe_code, reason = "calls a function of a library that is open")]
+//! The simulated drivers of `scripts/with-sim`, where this process has them: what their checker reports, what is left
+//! in them, what is made to fail, and what they have as the current device of a thread.
+#![expect(unsafe_code, reason = "calls functions of a library that is open")]
 
-use std::ffi::{CStr, c_char};
+use std::ffi::{CStr, CString, c_char, c_int};
 
-use libloading::os::unix::{Library, RTLD_NOW};
+use libloading::os::unix::{Library, RTLD_NOW, Symbol};
 use serde_json::Value;
 
-/// Writes the reports so far, one a line, and forgets them where they fit; the bytes that they need.
-type TakeReports = unsafe extern "C" fn(*mut c_char, usize) -> i64;
+/// Writes lines where they fit; the bytes that they need.
+type WriteLines = unsafe extern "C" fn(*mut c_char, usize) -> i64;
 
 /// Takes what the checker has reported so far, each in a line; nothing where there is no such library.
 pub(crate) fn take_reports() -> Vec<String> {
+    let lines = lines(b"crossdock_sim_take_reports");
+    lines.iter().map(|line| shown(line)).collect()
+}
+
+/// What was made and not given back, each in a line.
+pub(crate) fn leaks() -> Vec<String> {
+    let lines = lines(b"crossdock_sim_list_leaks");
+    lines
+        .iter()
+        .filter(|line| is_left(line))
+        .map(|line| shown(line))
+        .collect()
+}
+
+/// Whether a leak is one of a program's: a default stream is the driver's own, and made by whatever call names it first.
+fn is_left(line: &str) -> bool {
+    let Ok(report) = serde_json::from_str::<Value>(line) else {
+        return true;
+    };
+    let function = report["first"]["function"].as_str();
+    report["bytes"].is_u64() || function.is_some_and(|name| name.contains("Create"))
+}
+
+/// Lets functions of the driver fail from now on, in the words of `scripts/with-sim --set fault=`.
+///
+/// # Errors
+/// A word that is not understood, or no such library.
+pub(crate) fn arm(words: &str) -> Result<(), String> {
+    let wrong = || format!("there is no simulated driver that lets `{words}` fail");
+    let driver = open().ok_or_else(wrong)?;
+    let text = CString::new(words).map_err(|_nul| wrong())?;
+    // SAFETY: only the simulator has this name, for a function of this type.
+    let arm =
+        unsafe { driver.get::<unsafe extern "C" fn(*const c_char) -> i64>(b"crossdock_sim_arm") };
+    let arm = arm.map_err(|error| error.to_string())?;
+    // SAFETY: a C string, which lives until it returns.
+    match unsafe { arm(text.as_ptr()) } {
+        0 => Ok(()),
+        _ => Err(wrong()),
+    }
+}
+
+/// Lets nothing fail any more.
+pub(crate) fn disarm() {
+    let Some(driver) = open() else { return };
+    // SAFETY: only the simulator has this name, for a function of this type.
+    let disarm = unsafe { driver.get::<unsafe extern "C" fn() -> i64>(b"crossdock_sim_disarm") };
+    if let Ok(disarm) = disarm {
+        // SAFETY: it takes nothing.
+        let _struck = unsafe { disarm() };
+    }
+}
+
+/// Makes lost devices new: what they had is gone with them, and no leak.
+pub(crate) fn give_back() {
+    let Some(driver) = open() else { return };
+    // SAFETY: only the simulator has this name, for a function of this type.
+    let give_back = unsafe { driver.get::<unsafe extern "C" fn()>(b"crossdock_sim_give_back") };
+    if let Ok(give_back) = give_back {
+        // SAFETY: it takes nothing, and no plugin is open that has something on the devices.
+        unsafe { give_back() };
+    }
+}
+
+/// What the drivers have as a thread's current context and device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Current {
+    context: u64,
+    device: c_int,
+}
+
+type GetContext = unsafe extern "C" fn(*mut u64) -> c_int;
+type GetDevice = unsafe extern "C" fn(*mut c_int) -> c_int;
+
+/// Makes the second device of HIP's the thread's current one; false where there is none.
+pub(crate) fn stray() -> bool {
+    let Some(driver) = open() else { return false };
+    // SAFETY: the simulator has it, with the type of the vendor's header.
+    let set = unsafe { driver.get::<unsafe extern "C" fn(c_int) -> c_int>(b"hipSetDevice") };
+    // SAFETY: it takes any number.
+    set.is_ok_and(|set| unsafe { set(1) } == 0)
+}
+
+/// Makes a stream of HIP's, which nobody has; false where there is no device.
+pub(crate) fn litter() -> bool {
+    let Some(driver) = open() else { return false };
+    let mut stream = 0;
+    // SAFETY: the simulator has it, with the type of the vendor's header.
+    let create =
+        unsafe { driver.get::<unsafe extern "C" fn(*mut u64) -> c_int>(b"hipStreamCreate") };
+    // SAFETY: a place of this function's own.
+    create.is_ok_and(|create| unsafe { create(&raw mut stream) } == 0)
+}
+
+/// The functions that tell the current context and device of the thread that calls them.
+#[derive(Debug)]
+pub(crate) struct Asking {
+    context: Symbol<GetContext>,
+    device: Symbol<GetDevice>,
+    /// It has the functions.
+    _driver: Library,
+}
+
+impl Asking {
+    /// `None` where this process has no simulated driver.
+    pub(crate) fn open() -> Option<Self> {
+        let driver = open()?;
+        // SAFETY: the simulator has it, with the type of the vendor's header.
+        let context = unsafe { driver.get::<GetContext>(b"cuCtxGetCurrent") };
+        // SAFETY: as above.
+        let device = unsafe { driver.get::<GetDevice>(b"hipGetDevice") };
+        let (context, device) = (context.ok()?, device.ok()?);
+        Some(Self {
+            context,
+            device,
+            _driver: driver,
+        })
+    }
+
+    /// Those of this thread. A vendor without devices has neither.
+    pub(crate) fn now(&self) -> Current {
+        let mut now = Current {
+            context: 0,
+            device: 0,
+        };
+        // SAFETY: a place of this function's own.
+        let _none = unsafe { (self.context)(&raw mut now.context) };
+        // SAFETY: as above.
+        let _none = unsafe { (self.device)(&raw mut now.device) };
+        now
+    }
+}
+
+/// The library, where it is open already.
+fn open() -> Option<Library> {
     let flags = RTLD_NOW | libc::RTLD_NOLOAD;
     // One library is behind the names of all vendors.
     // SAFETY: nothing is loaded by it, so no code of the library runs.
-    let driver = unsafe { Library::open(Some("libcrossdock_sim.so"), flags) };
-    let Ok(driver) = driver else {
+    unsafe { Library::open(Some("libcrossdock_sim.so"), flags) }.ok()
+}
+
+/// The lines that a function of the library writes.
+fn lines(name: &[u8]) -> Vec<String> {
+    let Some(driver) = open() else {
         return Vec::new();
     };
-    // SAFETY: only the simulator has this name, for a function of this type.
-    let take = unsafe { driver.get::<TakeReports>(b"crossdock_sim_take_reports") };
-    let Ok(take) = take else {
+    // SAFETY: the names that are asked for are those of functions of this type, which only the simulator has.
+    let Ok(write) = (unsafe { driver.get::<WriteLines>(name) }) else {
         return Vec::new();
     };
     let mut text = vec![0_u8; 1 << 16];
     loop {
         // SAFETY: the function of the simulator, with bytes of this size.
-        let needed = unsafe { take(text.as_mut_ptr().cast(), text.len()) };
+        let needed = unsafe { write(text.as_mut_ptr().cast(), text.len()) };
         let Ok(needed) = usize::try_from(needed) else {
             return Vec::new();
         };
@@ -36,7 +175,10 @@ pub(crate) fn take_reports() -> Vec<String> {
         text.resize(needed, 0);
     }
     let text = CStr::from_bytes_until_nul(&text).map(CStr::to_string_lossy);
-    text.unwrap_or_default().lines().map(shown).collect()
+    text.unwrap_or_default()
+        .lines()
+        .map(str::to_owned)
+        .collect()
 }
 
 /// A report in words: its kind, both calls and the detail.
@@ -46,9 +188,9 @@ fn shown(line: &str) -> String {
     };
     let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let calls = ["first", "second"].map(|call| word(&report[call]["function"]));
-    let [first, second] = calls;
+    let calls: Vec<String> = calls.into_iter().filter(|call| !call.is_empty()).collect();
     let (kind, detail) = (word(&report["kind"]), word(&report["detail"]));
-    format!("{kind}: {first} and {second}: {detail}")
+    format!("{kind}: {}: {detail}", calls.join(" and "))
 }
 
 #[cfg(test)]
@@ -63,5 +205,16 @@ mod tests {
         let words = "FreeInUse: cuMemcpyDtoHAsync_v2 and cuMemFreeAsync: no edge";
         assert_eq!(shown(&report), words);
         assert_eq!(take_reports(), [""; 0]);
+    }
+
+    #[test]
+    fn default_streams_are_no_leaks() {
+        let left = |function: &str, bytes: &str| {
+            is_left(&format!(
+                r#"{{"kind":"Leak","first":{{"function":"{function}"}},"bytes":{bytes}}}"#
+            ))
+        };
+        assert!(left("cuStreamCreate", "null") && left("hipMalloc", "8"));
+        assert!(!left("hipStreamIsCapturing", "null"));
     }
 }

@@ -447,8 +447,7 @@ impl Judge {
         let is_refusal = match error.kind {
             Failure::Refused => true,
             Failure::Hook(status) => {
-                // Of memory that is locked already, or was made by the device.
-                let is_known = matches!(call, Call::Register { .. }) && status == Status::CONFLICT;
+                let is_known = self.is_locked(call, status);
                 status == Status::UNSUPPORTED || is_known || status == Status::INVALID && overlaps
             }
             Failure::Other => false,
@@ -461,6 +460,16 @@ impl Judge {
             What::Answer,
             format!("{}: {}", error.text, error.why),
         ))
+    }
+
+    /// Whether a registration was refused as it may be: the memory is locked already, or was made by the device; or
+    /// another vendor pinned it, whose pages a driver need not lock.
+    fn is_locked(&self, call: &Call, status: Status) -> bool {
+        let Call::Register { of, .. } = call else {
+            return false;
+        };
+        let is_of_host = self.tensors.get(of).is_none_or(|view| view.device == 0);
+        status == Status::CONFLICT || status == Status::PERMISSION && !is_of_host
     }
 
     /// What was lent comes back once nobody has it; not at once, where work was under way.

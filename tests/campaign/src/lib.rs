@@ -7,11 +7,11 @@
 //! | file | what it holds |
 //! | --- | --- |
 //! | `program` | a case as data: calls, devices, faults, how it ends. Calls name tensors, streams and events by number: the *places* in which they are kept |
-//! | `kinds`, `generate` | the cases of each kind of campaign, and random programs |
+//! | `kinds`, `generate` | the cases of each kind of campaign, random programs, and calls in them that follow one another |
 //! | `run`, `caller` | makes the calls of a program, one at a time, on its threads, in a language |
 //! | `slots`; `in_c`, `in_c_taking`, `handles`; `in_python` | each call in Rust; through the function table; in Python (`calls.py`) |
 //! | `model`, `judge` | what memory should hold, and each answer against it |
-//! | `world`, `driver`, `foreign` | the runtimes and plugins of a case, a simulated driver's reports, and host memory of others |
+//! | `world`, `driver`, `foreign` | the runtimes and plugins of a case; a simulated driver's faults, reports and leaks; host memory of others |
 //! | `trial`, `child` | one case in this process, and in a process of its own with a limit |
 //! | `turns` | when all threads sleep, and what happens then |
 //! | `shrink`, `campaign`, `plan` | makes a failing case small; all cases of a kind, and replay files |

@@ -93,6 +93,19 @@ impl Case {
         is_cut_up.then(|| "threads share the stages of one copy as they come".to_owned())
     }
 
+    /// Whether hooks, or functions of a simulated driver, are made to fail.
+    #[must_use]
+    pub const fn has_faults(&self) -> bool {
+        self.fault.is_some() || self.engine.fault.is_some()
+    }
+
+    /// Whether a device of a simulated driver may be lost.
+    #[must_use]
+    pub fn loses_device(&self) -> bool {
+        let fault = self.engine.fault.as_deref();
+        fault.is_some_and(|fault| fault.contains('!'))
+    }
+
     /// Whether it makes something fail, so that an error in the log may be right.
     #[must_use]
     pub fn may_fail(&self) -> bool {
@@ -102,7 +115,7 @@ impl Case {
                 Call::Hold { fails: true, .. } | Call::Abandon { .. }
             )
         };
-        self.fault.is_some() || self.programs.iter().flatten().any(fails)
+        self.has_faults() || self.programs.iter().flatten().any(fails)
     }
 }
 
@@ -164,6 +177,10 @@ pub struct Engine {
     pub seed: u64,
     /// Hardware queues that the streams share.
     pub queues: u32,
+    /// What fails in a simulated driver, in the words of `scripts/with-sim --set fault=`, from the moment on when all
+    /// plugins are open.
+    #[serde(default)]
+    pub fault: Option<String>,
 }
 
 impl Default for Engine {
@@ -172,6 +189,7 @@ impl Default for Engine {
             policy: "seeded".to_owned(),
             seed: 1,
             queues: 8,
+            fault: None,
         }
     }
 }
@@ -391,6 +409,10 @@ pub enum Call {
     Never,
     /// An error in the log, planted to prove that one is found.
     Complain,
+    /// Another device is made the thread's current one, by a simulated driver: planted as well.
+    Stray,
+    /// A stream of a simulated driver is made and left: planted as well.
+    Litter,
 }
 
 impl Call {

@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::caller::{Caller, HostEvents, Outcome};
-use crate::driver;
+use crate::driver::{self, Asking};
 use crate::generate::Random;
 use crate::judge::{Judge, Touched};
 use crate::model::View;
@@ -51,7 +51,8 @@ pub(crate) struct Run {
     faulty: bool,
 }
 
-type Answer = (Box<dyn Caller>, Outcome);
+/// With the caller and the outcome, whether the thread's current context and device are what they were.
+type Answer = (Box<dyn Caller>, Outcome, bool);
 
 struct Thread {
     requests: Sender<Request>,
@@ -64,9 +65,12 @@ impl Thread {
         let (requests, to_do) = channel::<Request>();
         let (done, answers) = channel();
         let handle = std::thread::spawn(move || {
+            let driver = Asking::open();
+            let current = || driver.as_ref().map(Asking::now);
             while let Ok((mut caller, op, of)) = to_do.recv() {
+                let before = current();
                 let outcome = caller.perform(&op, of.as_ref());
-                if done.send((caller, outcome)).is_err() {
+                if done.send((caller, outcome, current() == before)).is_err() {
                     return;
                 }
             }
@@ -85,7 +89,7 @@ impl Run {
         let caller = world.caller();
         Self {
             world: Arc::clone(world),
-            judge: Judge::new(case.fault.is_some()),
+            judge: Judge::new(case.has_faults()),
             host_events: caller.host_events(),
             caller: Some(caller),
             threads: BTreeMap::new(),
@@ -94,7 +98,7 @@ impl Run {
             turns: Turns::of(case, world),
             beside: Vec::new(),
             has_work: false,
-            faulty: case.fault.is_some(),
+            faulty: case.has_faults(),
         }
     }
 
@@ -254,11 +258,15 @@ impl Run {
             .ok_or_else(|| Finding::new(What::Panic, "the places are gone"))?;
         let thread = self.threads.entry(op.thread).or_insert_with(Thread::start);
         let sent = thread.requests.send((caller, op.clone(), of));
-        let (caller, outcome) = match sent {
+        let (caller, outcome, is_in_place) = match sent {
             Ok(()) => self.answer(op)?,
             Err(_gone) => return Err(Finding::new(What::Panic, "the thread has ended")),
         };
         self.caller = Some(caller);
+        if !is_in_place {
+            let why = "the call left another context or device current on its thread";
+            return Err(Finding::new(What::Answer, why));
+        }
         let is_failure = matches!(outcome, Outcome::Failed(_));
         self.judge.check(op, touched, outcome)?;
         Ok(!is_failure)

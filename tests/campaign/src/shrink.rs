@@ -268,7 +268,7 @@ fn rename(call: &mut Call, from: usize, to: usize) {
 }
 
 fn no_fault(case: &mut Case) {
-    case.fault = None;
+    (case.fault, case.engine.fault) = (None, None);
 }
 
 fn one_runtime(case: &mut Case) {

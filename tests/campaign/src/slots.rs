@@ -11,6 +11,7 @@ use crossdock_sdk::dlpack::{
 };
 
 use crate::caller::{Caller, Failed, HostEvent, HostEvents, Outcome, Seen, Stop, at, peek};
+use crate::driver;
 use crate::foreign::{Lent, receive};
 use crate::model::{View, part_of};
 use crate::program::{Call, Op, bytes_of, pattern_of};
@@ -339,6 +340,8 @@ impl Slots {
             Call::Open { .. } => {}
             Call::Never => std::thread::park_timeout(std::time::Duration::MAX),
             Call::Complain => log::error!(target: "crossdock::campaign", "a complaint"),
+            Call::Stray if !driver::stray() => return Err(Stop::Empty),
+            Call::Litter if !driver::litter() => return Err(Stop::Empty),
             Call::Abandon { e } => {
                 let host_event = self.host_events.lock().unwrap().remove(e);
                 let host_event = host_event.ok_or(Stop::Empty)?;

@@ -3,7 +3,7 @@
 
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossdock::{Tensor, counted_leaks};
 
@@ -90,7 +90,7 @@ impl Kept {
                     case.engine.clone(),
                 )
             };
-            !case.fresh && case.fault.is_none() && key(kept) == key(case)
+            !case.fresh && !case.has_faults() && key(kept) == key(case)
         };
         match self.world.take() {
             Some((kept, world)) if alike(&kept) => Ok(world),
@@ -100,7 +100,7 @@ impl Kept {
 
     /// Keeps a world in which nothing more is alive than before.
     fn keep(&mut self, case: &Case, world: &Arc<World>) {
-        if !case.fresh && case.fault.is_none() {
+        if !case.fresh && !case.has_faults() {
             self.world = Some((case.clone(), Arc::clone(world)));
         }
     }
@@ -142,10 +142,39 @@ fn watched(case: &Case, limit: Duration, kept: &mut Kept) -> Result<usize, Findi
     };
     // Open until the end, for the engine's sake.
     let (plugins, control) = (world.plugins(), world.control);
+    let leaks = counted_leaks();
+    if let Some(fault) = &case.engine.fault {
+        driver::arm(fault).map_err(|why| Finding::new(What::Answer, why))?;
+    }
     let outcome = within(case, world, limit, kept);
+    driver::disarm();
     kept.trace = control.map(|control| control.trace());
     drop(plugins);
-    outcome
+    if case.loses_device() {
+        driver::give_back();
+    }
+    let refused = outcome?;
+    // What a hook did not give back it may have been refused, and what was leaked keeps its plugin open.
+    if case.fresh && case.fault.is_none() && counted_leaks() == leaks {
+        driver_is_empty(limit)?;
+    }
+    Ok(refused)
+}
+
+/// Waits until nothing is left in a simulated driver, which the last thread gives back that has work of a plugin.
+fn driver_is_empty(limit: Duration) -> Result<(), Finding> {
+    let end = Instant::now() + limit;
+    loop {
+        let left = driver::leaks();
+        let Some(first) = left.first() else {
+            return Ok(());
+        };
+        if Instant::now() > end {
+            let why = format!("{first}, and {} more in the driver", left.len() - 1);
+            return Err(Finding::new(What::Left, why));
+        }
+        std::thread::park_timeout(Duration::from_millis(5));
+    }
 }
 
 /// Runs a case in a world, and gives the world up.
@@ -155,7 +184,7 @@ fn within(
     limit: Duration,
     kept: &mut Kept,
 ) -> Result<usize, Finding> {
-    let faulty = case.fault.is_some();
+    let faulty = case.has_faults();
     let leaks = counted_leaks();
     let before = alive(&world.plugins());
     let refused = match case.ending {
@@ -167,7 +196,10 @@ fn within(
     {
         return Err(Finding::new(What::Report, first));
     }
-    if let [first, ..] = driver::take_reports().as_slice() {
+    // What a device was doing when it was lost, nobody can wait for.
+    if let [first, ..] = driver::take_reports().as_slice()
+        && !case.loses_device()
+    {
         return Err(Finding::new(What::Report, first));
     }
     let plugins = world.plugins();

@@ -224,6 +224,7 @@ fn choose(case: &Case) {
         policy,
         seed,
         queues,
+        fault: _,
     } = &case.engine;
     let words = format!("policy={policy};seed={seed};queues={queues}");
     let mut plugin = format!("{words};memory=256M");

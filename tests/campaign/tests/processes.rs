@@ -33,6 +33,7 @@ fn processes(devices: &[&str], engines: &[(&str, u32)]) -> Vec<usize> {
                 policy: (*policy).to_owned(),
                 seed: 1,
                 queues: *queues,
+                fault: None,
             },
             programs: Vec::new(),
         };

@@ -252,6 +252,7 @@ fn memory_with_two_owners_rests_though_waits_are_refused_for_a_while() {
             policy: "lazy".to_owned(),
             seed: 1,
             queues: 1,
+            fault: None,
         },
         ..case(calls)
     };

@@ -98,6 +98,7 @@ fn a_refused_host_function_holds_up_no_stream_on_few_hardware_queues() {
                 policy: "threads".to_owned(),
                 seed: 13,
                 queues,
+                fault: None,
             },
             programs: vec![calls.iter().map(op).collect()],
         };
@@ -109,4 +110,100 @@ fn a_refused_host_function_holds_up_no_stream_on_few_hardware_queues() {
         assert_eq!(code, Some(0), "{queues} queues: {said}");
         assert!(said.contains("nothing was found"), "{said}");
     }
+}
+
+/// What the campaign says of calls on two devices of HIP's and one of CUDA's, and what fails there; none where it is
+/// not built.
+fn said_of(calls: &[Call], fault: Option<&str>) -> Option<(Option<i32>, String)> {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("case.json");
+    let (runtime, thread) = (0, 0);
+    let make = Call::Make {
+        t: 0,
+        device: 1,
+        element: Element::One,
+        shape: vec![3],
+        seed: 5,
+    };
+    let op = |call: &Call| Op {
+        thread,
+        runtime,
+        call: call.clone(),
+    };
+    let case = Case {
+        name: "one call".to_owned(),
+        language: Language::Rust,
+        devices: ["cpu", "rocm:0", "rocm:1", "cuda:0"]
+            .map(str::to_owned)
+            .to_vec(),
+        fresh: true,
+        runtimes: 1,
+        staging: 1 << 23,
+        fault: None,
+        ending: Ending::Return,
+        engine: Engine {
+            fault: fault.map(str::to_owned),
+            ..Engine::default()
+        },
+        programs: vec![[make].iter().chain(calls).map(op).collect()],
+    };
+    std::fs::write(&file, serde_json::to_string(&case).unwrap()).unwrap();
+    said(&["--replay", file.to_str().unwrap()])
+}
+
+#[test]
+fn a_thread_that_has_another_device_after_a_call_is_found() {
+    let Some((code, said)) = said_of(&[Call::Stray], None) else {
+        return;
+    };
+    assert_eq!(code, Some(1), "{said}");
+    let words = "Answer: the call left another context or device current on its thread";
+    assert!(said.contains(words), "{said}");
+}
+
+#[test]
+fn a_stream_that_is_left_in_the_driver_is_found() {
+    let Some((code, said)) = said_of(&[Call::Litter], None) else {
+        return;
+    };
+    assert_eq!(code, Some(1), "{said}");
+    assert!(
+        said.contains("Left: Leak: hipStreamCreate: a stream was left"),
+        "{said}"
+    );
+}
+
+/// A driver's failure is an answer, and after it nothing is left; a word that the driver does not know is a mistake.
+#[test]
+fn a_function_of_the_driver_fails_once() {
+    let read = [Call::Read { t: 0 }];
+    let Some((code, well)) = said_of(&read, Some("hipMemcpy*@2=999")) else {
+        return;
+    };
+    assert_eq!(code, Some(0), "{well}");
+    let Some((code, lost)) = said_of(&read, Some("hipMemcpy*@1=719!")) else {
+        return;
+    };
+    assert_eq!(code, Some(0), "{lost}");
+    let Some((code, said)) = said_of(&read, Some("hipMemcpy*=")) else {
+        return;
+    };
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("lets `hipMemcpy*=` fail"), "{said}");
+}
+
+#[test]
+fn a_vendor_need_not_lock_what_another_one_pinned() {
+    let pinned = Call::To {
+        t: 1,
+        of: 0,
+        device: 2,
+        way: Way::Own,
+        stream: None,
+    };
+    let (r, of, device) = (0, 1, 3);
+    let Some((code, said)) = said_of(&[pinned, Call::Register { r, of, device }], None) else {
+        return;
+    };
+    assert_eq!(code, Some(0), "{said}");
 }

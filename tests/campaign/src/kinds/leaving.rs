@@ -40,6 +40,7 @@ pub(super) fn case(devices: &[String], plan: &Plan, number: u64) -> Case {
             policy: "threads".to_owned(),
             seed,
             queues: 8,
+            fault: None,
         },
         programs: vec![program(seed + 1_000_000, setup)],
     }

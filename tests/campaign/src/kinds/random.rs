@@ -1,5 +1,6 @@
 //! Random programs: without faults, with each status at 3 %, over each number of hardware queues,
-//! alone and in a crowd.
+//! alone and in a crowd. Over simulated drivers every third one with faults has them in the driver: up to
+//! three calls of its functions fail, or lose their device.
 
 use crossdock_sdk::abi::Status;
 
@@ -36,6 +37,38 @@ const HOOKS: [&str; 26] = [
     "register_host",
     "unregister_host",
 ];
+
+/// What is made to fail in a driver, by the names of both vendors. What gives things back is left out: who is
+/// refused that may leave them.
+const FUNCTIONS: [&str; 22] = [
+    "cuStreamCreate",
+    "hipStreamCreateWithFlags",
+    "cuEventCreate",
+    "hipEventCreateWithFlags",
+    "*EventRecord",
+    "*StreamWaitEvent",
+    "*StreamWaitValue32*",
+    "*LaunchHostFunc",
+    "*FromPoolAsync",
+    "cuMemHostAlloc",
+    "hipHostMalloc",
+    "cuMemHostRegister_v2",
+    "hipHostRegister",
+    "*Memcpy*Async*",
+    "cuMemcpy*",
+    "hipMemcpy*",
+    "cuMemset*",
+    "hipMemset*",
+    "*EventQuery",
+    "*StreamQuery",
+    "*StreamSynchronize",
+    "*EventSynchronize",
+];
+/// Out of memory, a wrong argument, not supported and unknown, the same numbers for both vendors; a launch that failed,
+/// by which the device is lost.
+const CODES: [&str; 5] = ["2", "1", "801", "999", "719!"];
+/// Up to which call the one is drawn that fails.
+const CALLS: u64 = 16;
 const QUEUES: [u32; 3] = [1, 2, 8];
 const POLICIES: [&str; 3] = ["seeded", "lazy", "threads"];
 
@@ -60,7 +93,11 @@ pub(super) fn case(devices: &[String], plan: &Plan, number: u64) -> Case {
 /// The program of a seed over so many queues, with the faults of a status.
 fn variant(devices: &[String], seed: u64, queues: u32, status: Status) -> Case {
     let mut random = Random::new(seed ^ 0x5eed);
-    let fault = (!status.is_ok()).then(|| rules(status, seed));
+    let mut failing = Random::new(seed ^ u64::from(status.raw().unsigned_abs()) << 32 ^ 0xfa11);
+    let is_of_driver = has_driver(devices) && failing.once_in(3);
+    let has_fault = |is_meant: bool| is_meant && !status.is_ok();
+    let fault = has_fault(!is_of_driver).then(|| rules(status, seed));
+    let of_driver = has_fault(is_of_driver).then(|| driver_faults(&mut failing));
     // One in four programs is a crowd: two runtimes, four threads each.
     let crowd = seed % 4 == 3;
     let setup = Setup {
@@ -88,6 +125,7 @@ fn variant(devices: &[String], seed: u64, queues: u32, status: Status) -> Case {
             policy: random.one(&POLICIES).to_owned(),
             seed,
             queues,
+            fault: of_driver,
         },
         programs: (0..programs)
             .map(|number| program(seed * 8 + number, setup))
@@ -100,4 +138,65 @@ fn rules(status: Status, seed: u64) -> String {
     let rule = |(number, hook): (u64, &&str)| format!("{hook}:p0.03@{}={name}", seed * 64 + number);
     let rules: Vec<String> = (0..).zip(&HOOKS).map(rule).collect();
     rules.join(",")
+}
+
+fn has_driver(devices: &[String]) -> bool {
+    let is_of_one = |name: &String| name.starts_with("cuda") || name.starts_with("rocm");
+    devices.iter().any(is_of_one)
+}
+
+/// Up to three calls of the driver that fail, or work that they put on a stream.
+fn driver_faults(random: &mut Random) -> String {
+    let count = 1 + random.below(3);
+    let faults: Vec<String> = (0..count).map(|_| driver_fault(random)).collect();
+    faults.join(",")
+}
+
+fn driver_fault(random: &mut Random) -> String {
+    let (name, code) = (random.one(&FUNCTIONS), random.one(&CODES));
+    // Work can fail as it runs too.
+    let is_work = name.contains("Memcpy") || name.contains("Memset");
+    let moment = if is_work && random.once_in(2) {
+        "exec:"
+    } else {
+        ""
+    };
+    format!("{moment}{name}@{}={code}", 1 + random.below(CALLS))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cases(devices: &[&str]) -> Vec<Case> {
+        let devices: Vec<String> = devices.iter().map(|name| (*name).to_owned()).collect();
+        let variants = (0..200).flat_map(|seed| {
+            let of = |status| variant(&devices, seed, 1, status);
+            [Status::OK, Status::VENDOR, Status::DEVICE_LOST].map(of)
+        });
+        variants.collect()
+    }
+
+    #[test]
+    fn a_third_of_the_programs_with_faults_has_them_in_a_simulated_driver() {
+        let cases = cases(&["cpu", "rocm:0"]);
+        let of_driver = cases.iter().filter_map(|case| case.engine.fault.as_deref());
+        let of_driver: Vec<&str> = of_driver.collect();
+        assert!((100..170).contains(&of_driver.len()), "{}", of_driver.len());
+        let is_drawn = |function: &&str| of_driver.iter().any(|fault| fault.contains(*function));
+        assert!(FUNCTIONS.iter().all(is_drawn), "{of_driver:?}");
+        assert!(of_driver.iter().any(|fault| fault.contains("exec:")));
+        assert!(of_driver.iter().any(|fault| fault.contains('!')));
+        for case in cases {
+            let faults = [&case.fault, &case.engine.fault].into_iter().flatten();
+            let has_fault = !case.name.ends_with("status OK");
+            assert_eq!(faults.count(), usize::from(has_fault), "{}", case.name);
+        }
+    }
+
+    #[test]
+    fn without_a_driver_all_faults_are_those_of_hooks() {
+        let cases = cases(&["cpu", "asynchronous"]);
+        assert!(cases.iter().all(|case| case.engine.fault.is_none()));
+    }
 }

@@ -1,5 +1,7 @@
 //! Random programs: the same for the same seed, and mostly of calls that are not refused.
 
+mod ends;
+
 use std::collections::VecDeque;
 
 use crate::model::{View, compact};
@@ -202,8 +204,11 @@ impl Writer {
             10..=31 => self.moving(),
             32 | 33 => self.registered(),
             34 | 35 => self.between_names(),
-            36..=50 => self.content(),
-            51..=65 => self.view(),
+            36 | 37 => Some(self.read_by_two()),
+            38 | 39 => Some(self.one_after_another()),
+            40 => Some(self.long_copies()),
+            41..=52 => self.content(),
+            53..=65 => self.view(),
             66..=85 => Some(self.order()),
             86..=92 => self.handing(),
             _ => self.ending(),

@@ -1,0 +1,188 @@
+//! Calls that follow one another: at the end of memory or of a stream that pending work uses, and on long tensors.
+
+use super::{EVENTS, STREAMS, TENSORS, Writer};
+use crate::model::{View, compact};
+use crate::program::{Call, Element, Way};
+
+/// So many elements of 16 bytes are more than a plugin for GPUs copies through one block.
+const LONG: i64 = 70_000;
+
+impl Writer {
+    /// Memory that two streams read, the first of which may be held and write it before, and that nobody has then.
+    pub(super) fn read_by_two(&mut self) -> Call {
+        let of = self.random.index(TENSORS);
+        let first = self.new_tensor(of);
+        let streams = self.two_streams();
+        for (step, s) in streams.into_iter().enumerate() {
+            let device = self.random.index(self.setup.devices);
+            self.planned.push_back(Call::Stream { s, device });
+            if step == 0 {
+                self.held(s);
+                if self.random.once_in(2) {
+                    let (t, seed, stream) = (of, self.seed(), Some(s));
+                    self.planned.push_back(Call::Fill { t, seed, stream });
+                }
+            }
+            let to = self.random.index(self.setup.devices);
+            self.read_on((of + 1 + step) % TENSORS, (of, to), s);
+        }
+        self.tensors[of] = None;
+        self.planned.push_back(Call::DropTensor { t: of });
+        first
+    }
+
+    /// A stream that ends while its work is pending, of which nothing knows any more as other work comes after it; then
+    /// alike work on a new stream of its device.
+    pub(super) fn one_after_another(&mut self) -> Call {
+        let [of, other] = [0, 3].map(|step| (self.random.index(3) + step) % TENSORS);
+        let device = self.random.index(self.setup.devices);
+        let to = match self.random.once_in(2) {
+            true => 0,
+            false => self.random.index(self.setup.devices),
+        };
+        let [first, second] = [of, other].map(|t| self.tensor_on(t, device));
+        self.planned.push_back(second);
+        let [s, later] = self.two_streams();
+        for s in [s, later] {
+            self.planned.push_back(Call::Stream { s, device });
+        }
+        self.held(s);
+        let (result, stream) = ((of + 1) % TENSORS, Some(later));
+        self.read_on(result, (of, to), s);
+        let copy = Call::CopyFrom {
+            t: result,
+            of,
+            stream,
+        };
+        let (t, seed) = (of, self.seed());
+        let fill = Call::Fill { t, seed, stream };
+        let ends = [Call::DropStream { s }, Call::Stream { s, device }];
+        self.planned.extend([copy, fill].into_iter().chain(ends));
+        self.read_on((other + 1) % TENSORS, (other, to), s);
+        first
+    }
+
+    /// A new tensor, on this device unless it is memory of others.
+    fn tensor_on(&mut self, t: usize, on: usize) -> Call {
+        let mut call = self.new_tensor(t);
+        if let Call::Make { device, .. } = &mut call {
+            *device = on;
+            self.tensors[t] = self.tensors[t]
+                .take()
+                .map(|view| View { device: on, ..view });
+        }
+        call
+    }
+
+    /// Copies that are too long for one block of a plugin's pinned memory, there and back. Nothing else is done with
+    /// long tensors: a checker looks at each of their elements where those lie apart.
+    pub(super) fn long_copies(&mut self) -> Call {
+        let t = self.random.index(TENSORS);
+        let [there, back] = [1, 2].map(|step| (t + step) % TENSORS);
+        let (s, device) = (
+            self.random.index(STREAMS),
+            self.random.index(self.setup.devices),
+        );
+        self.planned.push_back(Call::Stream { s, device });
+        self.held(s);
+        for (t, of, device) in [(there, t, device), (back, there, 0)] {
+            let (way, stream) = (Way::Direct, Some(s));
+            self.planned.push_back(Call::To {
+                t,
+                of,
+                device,
+                way,
+                stream,
+            });
+        }
+        self.planned.push_back(Call::Read { t: back });
+        for t in [t, there, back] {
+            self.tensors[t] = None;
+            self.planned.push_back(Call::DropTensor { t });
+        }
+        Call::Foreign {
+            t,
+            element: Element::Sixteen,
+            shape: vec![LONG],
+            seed: self.seed(),
+        }
+    }
+
+    fn two_streams(&mut self) -> [usize; 2] {
+        let s = self.random.index(STREAMS);
+        [s, (s + 1) % STREAMS]
+    }
+
+    /// Mostly the stream waits for the host.
+    fn held(&mut self, s: usize) {
+        if !self.random.once_in(3) {
+            let e = self.random.index(EVENTS);
+            let fails = false;
+            self.planned.push_back(Call::Hold { e, s, fails });
+        }
+    }
+
+    /// The values on a device, in the order of a stream.
+    fn read_on(&mut self, t: usize, (of, device): (usize, usize), s: usize) {
+        let Some(source) = self.tensors[of].clone() else {
+            return;
+        };
+        let strides = compact(&source.shape);
+        self.tensors[t] = Some(View {
+            device,
+            strides,
+            first: 0,
+            ..source
+        });
+        self.planned.push_back(Call::To {
+            t,
+            of,
+            device,
+            way: self.random.one(&[Way::Best, Way::Direct, Way::Staged]),
+            stream: Some(s),
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Setup, program};
+    use super::*;
+
+    /// Whether some program has, one after the other, calls that these hold for.
+    fn is_drawn(is_meant: [fn(&Call) -> bool; 3]) -> bool {
+        let setup = Setup {
+            devices: 3,
+            runtimes: 1,
+            threads: 1,
+            length: 80,
+            failures: false,
+        };
+        let programs = (0..50).map(|seed| program(seed, setup));
+        let has = |ops: Vec<crate::program::Op>| {
+            ops.windows(3).any(|three| {
+                let mut meant = three.iter().zip(is_meant);
+                meant.all(|(op, is_meant)| is_meant(&op.call))
+            })
+        };
+        programs.into_iter().any(has)
+    }
+
+    #[test]
+    fn memory_and_streams_end_behind_pending_work() {
+        let is_read = |call: &Call| {
+            matches!(
+                call,
+                Call::To {
+                    stream: Some(_),
+                    ..
+                }
+            )
+        };
+        let is_new = |call: &Call| matches!(call, Call::Stream { .. });
+        let is_gone = |call: &Call| matches!(call, Call::DropTensor { .. });
+        let ends = |call: &Call| matches!(call, Call::DropStream { .. });
+        assert!(is_drawn([is_new, is_read, is_gone]));
+        assert!(is_drawn([ends, is_new, is_read]));
+    }
+}
