@@ -490,8 +490,10 @@ fn measuring_a_slow_device_ends_in_time_and_many_threads_measure_once() {
             scope.spawn(|| explain(&layout, &from, &to, RouteChoice::Best));
         }
     });
-    // Some copies of the smallest size, each of 4 ms, and none of the next, which takes 128 ms.
-    assert_eq!(asked::<12>().longest.load(SeqCst), 4 << 10);
+    // Some copies of the smallest size, each of 4 ms, and perhaps one of what the rest of the time is enough for; none
+    // of the next, which takes 128 ms.
+    let longest = asked::<12>().longest.load(SeqCst);
+    assert!((4 << 10..128 << 10).contains(&longest), "{longest}");
     let copies = asked::<12>().copies.load(SeqCst);
     assert!(copies <= 17, "{copies}");
     let route = explain(&layout, &from, &to, RouteChoice::Best);
