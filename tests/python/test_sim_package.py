@@ -389,8 +389,9 @@ sys.exit(0 if is_right else 9)
 
 
 def test_wrong_data_come_down_to_the_one_choice_that_they_need(simulated: Command, tmp_path: Path) -> None:
-    program = [sys.executable, tmp_path / "wrong.py"]
-    program[1].write_text(WRONG)
+    file = tmp_path / "wrong.py"
+    file.write_text(WRONG)
+    program = [sys.executable, file]
     # In the order of submission the data are right, and the races are reported.
     assert simulated("run", "--policy", "seeded", "--set", "schedule=", "--", *program).returncode == 3
     seeds = (seed for seed in range(1, 50) if simulated("run", "--policy", "seeded", "--seed", seed, "--", *program).returncode == 9)

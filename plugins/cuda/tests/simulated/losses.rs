@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crossdock::{Event, RouteChoice, RouteKind, Stream, Tensor, counted_leaks};
+use crossdock::{Device, Error, Event, RouteChoice, RouteKind, Stream, Tensor, counted_leaks};
 use crossdock_sdk::abi::Status;
 use crossdock_sdk::dlpack::{Dtype, Layout};
 
@@ -113,6 +113,15 @@ fn a_device_that_is_lost_on_any_way_is_told_and_the_others_go_on() {
     }
 }
 
+/// Demands that an error names the device, the call that lost it, and the driver's code.
+fn names_the_loss(error: &Error, place: &str, fault: &str, lost: &Device) {
+    let code = fault.rsplit('=').next().unwrap().trim_end_matches('!');
+    let told = format!("{place}: {error}: {}", error.why());
+    let is_named = told.contains(&format!("device {} is lost: `cu", lost.index()));
+    let returned = format!("` returned {code} (");
+    assert!(is_named && told.contains(&returned), "{told}");
+}
+
 fn lose(driver: &Driver, (place, exchange, fault, device): (&str, &str, &str, usize)) {
     let foreign = Foreign::new(driver);
     let rig = Rig::open_with_others(&foreign).unwrap();
@@ -144,18 +153,12 @@ fn lose(driver: &Driver, (place, exchange, fault, device): (&str, &str, &str, us
         return println!("{place}: no call of that name was needed");
     }
     assert_eq!(lost_by, 1, "{place}: nothing was lost");
-    let code = fault.rsplit('=').next().unwrap().trim_end_matches('!');
-    let returned = format!("` returned {code} (");
     // A loss that a give-back met is found by the next call.
-    for error in [done.err(), use_of(lost).err(), use_of(lost).err()]
-        .into_iter()
+    let errors = [done.err(), use_of(lost).err(), use_of(lost).err()];
+    errors
+        .iter()
         .flatten()
-    {
-        let told = format!("{place}: {error}: {}", error.why());
-        let index = lost.index();
-        let is_named = told.contains(&format!("device {index} is lost: `cu"));
-        assert!(is_named && told.contains(&returned), "{told}");
-    }
+        .for_each(|error| names_the_loss(error, place, fault, lost));
     let error = use_of(lost).unwrap_err();
     assert_eq!(
         error.status(),

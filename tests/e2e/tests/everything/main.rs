@@ -10,7 +10,7 @@
 //! | `moves`, `chains` | one move behind pending work; several, and those behind a held stream |
 //! | `vendors`, `imports` | the simulated drivers as others use them; memory of others |
 //!
-//! `cargo build` first: the tests open the files of the plugins and of the simulator. With CROSSDOCK_LONG=1 there are
+//! `cargo build` first: the tests open the files of the plugins and of the simulator. With `CROSSDOCK_LONG=1` there are
 //! 20 seeds and all pairs for each sample, else 3 seeds, and each sample leaves some of the devices in turn.
 #![expect(
     unsafe_code,
@@ -98,7 +98,7 @@ fn runtime(folder: &Path, draw: &mut Draw) -> Runtime {
     let mut builder = Runtime::builder().search(false).costs(CostCache::Off);
     // Either vendor's library may be loaded first.
     let mut names = ["cuda", "rocm", "opencl"];
-    names.swap(0, draw.below(2).unsigned_abs() as usize);
+    names.swap(0, usize::try_from(draw.below(2)).unwrap());
     for name in names {
         match plugin_file(name) {
             Some(file) => builder = builder.plugin(file),
