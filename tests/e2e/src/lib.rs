@@ -9,7 +9,6 @@ pub mod every_hook;
 pub mod lending;
 pub mod modelled_memory;
 pub mod outsiders;
-pub mod over_simulator;
 pub mod simulated;
 
 use std::path::{Path, PathBuf};
@@ -21,13 +20,11 @@ use crossdock::{CostCache, Layer, Runtime, RuntimeBuilder};
 /// How often a process runs to its end where that is judged: what goes wrong there goes wrong by chance.
 #[must_use]
 pub fn ends() -> u32 {
-    if is_long() { 20 } else { 2 }
-}
-
-/// Whether there is time for all that can be tried.
-#[must_use]
-pub fn is_long() -> bool {
-    std::env::var_os("CROSSDOCK_LONG").is_some_and(|value| value == "1")
+    if crossdock_over_simulator::is_long() {
+        20
+    } else {
+        2
+    }
 }
 
 /// The checkout's root.

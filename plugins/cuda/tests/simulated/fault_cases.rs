@@ -405,7 +405,7 @@ fn run_all(of_hooks: bool) {
 
 /// Runs cases in a process over the simulator, and tells what came of them.
 fn over(test: &str, of_hooks: bool) {
-    if std::env::var_os(crate::OVER).is_some() {
+    if crate::is_inside(test) {
         run_all(of_hooks);
         return;
     }

@@ -35,8 +35,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crossdock::{CostCache, Device, Runtime};
-use crossdock_e2e::over_simulator::{is_over_simulator, over_simulator};
-use crossdock_e2e::{is_long, plugin_file, remote, report};
+use crossdock_e2e::{plugin_file, remote, report};
+use crossdock_over_simulator::{is_long, is_over_simulator, over_simulator};
 
 use draw::Draw;
 use moves::{Ends, Source};

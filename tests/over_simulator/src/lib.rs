@@ -1,10 +1,8 @@
 //! Tests over the simulated drivers: each starts itself once more by `scripts/with-sim`, which looks at what the
-//! simulator reports.
+//! simulator reports. No plugin is linked in here, so that a plugin's own tests can use it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
-
-use crate::{report, root};
 
 /// The test that a process over the simulator is to run.
 const TEST: &str = "CROSSDOCK_OVER_SIM";
@@ -23,7 +21,10 @@ pub fn is_over_simulator(test: &str) -> bool {
 ///
 /// # Panics
 /// One of the processes failed, or something was reported there.
-#[must_use]
+#[expect(
+    clippy::must_use_candidate,
+    reason = "a test that only starts others has nothing to do with the answer"
+)]
 pub fn over_simulator(test: &str, runs: &[&[&str]]) -> bool {
     if is_over_simulator(test) {
         return true;
@@ -54,11 +55,12 @@ pub fn run_over(
     variables: &[(&str, &str)],
 ) -> Option<(Option<i32>, String)> {
     let Some(core) = core() else {
-        report("skipped: the simulator is not built (cargo build -p crossdock-sim)");
+        say_that_it_is_skipped();
         return None;
     };
     let program = std::env::current_exe().expect("a test has a file");
-    let mut command = Command::new(root().join("scripts/with-sim"));
+    let mut command =
+        Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/with-sim"));
     command.args(options);
     command.args(["--", "timeout", "-s", "KILL", LIMIT]);
     command.arg(program);
@@ -77,11 +79,28 @@ pub fn run_over(
 /// The simulator's library: the one that is named, or that of this build.
 fn core() -> Option<PathBuf> {
     let named = std::env::var_os("CROSSDOCK_SIM_LIBRARY").map(PathBuf::from);
-    let test = std::env::current_exe().ok();
-    // Beside the test, where each build puts it, or where `cargo build` alone does.
-    let folders = test
-        .iter()
-        .flat_map(|test| test.ancestors().skip(1).take(2));
-    let mut files = folders.map(|folder| folder.join("libcrossdock_sim.so"));
-    named.or_else(|| files.find(|file| file.exists()))
+    named.or_else(|| built("libcrossdock_sim.so"))
+}
+
+/// A file of this build: beside the test, where each build puts it, or where `cargo build` alone does.
+#[must_use]
+pub fn built(name: &str) -> Option<PathBuf> {
+    let test = std::env::current_exe().ok()?;
+    let folders = test.ancestors().skip(1).take(2);
+    let mut files = folders.map(|folder| folder.join(name));
+    files.find(|file| file.exists())
+}
+
+/// Whether there is time for all that can be tried.
+#[must_use]
+pub fn is_long() -> bool {
+    std::env::var_os("CROSSDOCK_LONG").is_some_and(|value| value == "1")
+}
+
+#[expect(
+    clippy::print_stdout,
+    reason = "this is what the reader of a test run sees"
+)]
+fn say_that_it_is_skipped() {
+    println!("skipped: the simulator is not built (cargo build -p crossdock-sim)");
 }
