@@ -179,7 +179,7 @@ pub(crate) fn at_once(call: &Call, dst: u64, src: u64, bytes: usize) -> Answer {
 }
 
 /// The default stream that a call without one is about, which must not capture: the call waits for it.
-fn own_default_stream(call: &Call) -> Answer<u64> {
+pub(super) fn own_default_stream(call: &Call) -> Answer<u64> {
     let stream = if call.is_per_thread {
         PER_THREAD
     } else {
@@ -214,7 +214,7 @@ pub(crate) fn refuse_unknown(call: &Call, bytes: usize, addresses: &[u64]) -> An
     Ok(())
 }
 
-fn is_device(call: &Call, address: u64) -> bool {
+pub(super) fn is_device(call: &Call, address: u64) -> bool {
     let owner = call.owner_of(address);
     owner.is_some_and(|owner| owner.kind == crossdock_sim_engine::MemoryKind::Device)
 }

@@ -155,11 +155,20 @@ fn end_primary(call: &Call, device: u32) -> Answer {
 /// Numbers of `CU_DEVICE_ATTRIBUTE_*`, and what a device of this kind says; others are 0.
 const fn attribute(attribute: c_int, device: u32) -> c_int {
     match attribute {
-        // Threads in a block, shared memory of it, threads in a warp, multiprocessors.
-        1 => 1024,
+        // Threads in a block, in all and each way; blocks in a grid each way.
+        1 | 2 | 3 => 1024,
+        4 => 64,
+        5 => c_int::MAX,
+        6 | 7 => 65_535,
+        // Shared and constant memory, threads in a warp, pitch, registers, multiprocessors.
         8 => 49_152,
+        9 => 65_536,
         10 => 32,
+        11 => c_int::MAX,
+        12 => 65_536,
         16 => 16,
+        // Copies beside kernels; registered host memory, which the device reaches.
+        15 | 19 | 99 => 1,
         // PCI: bus; device and domain are 0.
         33 => device.cast_signed() + 1,
         // Asynchronous engines, unified addressing, compute capability 9.0.

@@ -5,20 +5,21 @@
 )]
 
 use super::codes::Code;
+use super::copies::{is_device, own_default_stream, wait};
 use super::entry::{Answer, Call, entries};
 use super::objects::{LEGACY, PER_THREAD, objects};
 
 entries! {
     fn cuMemsetD8_v2(dst: u64, value: u8, count: usize) = cuMemsetD8_v2_ptds |call| {
-        fill(call, default_stream(call), dst, &[value], [count, 1, 0])
+        fill_at_once(call, dst, &[value], [count, 1, 0])
     }
 
     fn cuMemsetD16_v2(dst: u64, value: u16, count: usize) = cuMemsetD16_v2_ptds |call| {
-        fill(call, default_stream(call), dst, &value.to_le_bytes(), [count, 1, 0])
+        fill_at_once(call, dst, &value.to_le_bytes(), [count, 1, 0])
     }
 
     fn cuMemsetD32_v2(dst: u64, value: u32, count: usize) = cuMemsetD32_v2_ptds |call| {
-        fill(call, default_stream(call), dst, &value.to_le_bytes(), [count, 1, 0])
+        fill_at_once(call, dst, &value.to_le_bytes(), [count, 1, 0])
     }
 
     fn cuMemsetD8Async(dst: u64, value: u8, count: usize, stream: u64) = cuMemsetD8Async_ptsz |call| {
@@ -34,15 +35,15 @@ entries! {
     }
 
     fn cuMemsetD2D8_v2(dst: u64, pitch: usize, value: u8, width: usize, height: usize) = cuMemsetD2D8_v2_ptds |call| {
-        fill(call, default_stream(call), dst, &[value], [width, height, pitch])
+        fill_at_once(call, dst, &[value], [width, height, pitch])
     }
 
     fn cuMemsetD2D16_v2(dst: u64, pitch: usize, value: u16, width: usize, height: usize) = cuMemsetD2D16_v2_ptds |call| {
-        fill(call, default_stream(call), dst, &value.to_le_bytes(), [width, height, pitch])
+        fill_at_once(call, dst, &value.to_le_bytes(), [width, height, pitch])
     }
 
     fn cuMemsetD2D32_v2(dst: u64, pitch: usize, value: u32, width: usize, height: usize) = cuMemsetD2D32_v2_ptds |call| {
-        fill(call, default_stream(call), dst, &value.to_le_bytes(), [width, height, pitch])
+        fill_at_once(call, dst, &value.to_le_bytes(), [width, height, pitch])
     }
 
     fn cuMemsetD2D8Async(
@@ -72,8 +73,19 @@ pub(crate) const fn default_stream(call: &Call) -> u64 {
     }
 }
 
-/// Fills `count` values in each of `height` rows, which begin `pitch` bytes apart. A fill without a stream does not
-/// wait either; one of host memory that is not known is refused.
+/// Fills on the default stream, and waits where the memory is the host's or migrates: "API synchronization behavior",
+/// Memset, of NVIDIA's documentation.
+fn fill_at_once(call: &Call, dst: u64, value: &[u8], rows: [usize; 3]) -> Answer {
+    if is_device(call, dst) {
+        return fill(call, default_stream(call), dst, value, rows);
+    }
+    let stream = own_default_stream(call)?;
+    fill(call, stream, dst, value, rows)?;
+    wait(call, stream)
+}
+
+/// Fills `count` values in each of `height` rows, which begin `pitch` bytes apart, and does not wait. Host memory that
+/// is not known is refused.
 pub(crate) fn fill(
     call: &Call,
     stream: u64,

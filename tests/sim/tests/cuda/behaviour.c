@@ -233,6 +233,23 @@ static void fills_repeat_a_value(void) {
     OK(cuMemFree(memory));
 }
 
+/* "API synchronization behavior", Memset: without a stream they are over when they return where the memory is pinned
+   memory of the host or managed. */
+static void fills_of_host_memory_are_over_at_once(void) {
+    unsigned char *pinned;
+    CUdeviceptr managed;
+    OK(cuMemHostAlloc((void **)&pinned, SIZE, CU_MEMHOSTALLOC_DEVICEMAP));
+    OK(cuMemsetD8((CUdeviceptr)pinned, 7, SIZE));
+    CHECK(pinned[0] == 7 && pinned[SIZE - 1] == 7);
+    OK(cuMemsetD2D8((CUdeviceptr)pinned, SIZE / 2, 8, 1, 2));
+    CHECK(pinned[0] == 8 && pinned[1] == 7 && pinned[SIZE / 2] == 8);
+    OK(cuMemAllocManaged(&managed, SIZE, CU_MEM_ATTACH_GLOBAL));
+    OK(cuMemsetD32(managed, 0x01020304, 4));
+    CHECK(((unsigned char *)managed)[4] == 4 && ((unsigned char *)managed)[7] == 1);
+    OK(cuMemFree(managed));
+    OK(cuMemFreeHost(pinned));
+}
+
 /* API, cuStreamWaitEvent: the stream waits for the work that the event captured. cuEventQuery of an event that was
    never recorded is CUDA_SUCCESS. */
 static void events_order_streams(void) {
@@ -432,6 +449,7 @@ int main(void) {
     host_memory_is_registered();
     copies_bring_bytes();
     fills_repeat_a_value();
+    fills_of_host_memory_are_over_at_once();
     events_order_streams();
     the_legacy_stream_is_a_barrier();
     host_functions_are_in_order();
