@@ -216,7 +216,8 @@ impl<V: Vendor> Attributes for Gpu<V> {
         let number = i32::try_from(key).map_err(|_large| unknown())?;
         let told = self.driver.vendor().attribute(found.ordinal, number);
         let told = told.map_err(|code| match V::sort_of(code) {
-            Sort::Invalid => unknown(),
+            // A driver that is older than an attribute refuses its number.
+            Sort::Invalid => self.driver.fault(code).with_status(Status::UNSUPPORTED),
             _ => self.driver.fault(code),
         })?;
         let told = u64::try_from(told).map_err(|_negative| unknown())?;

@@ -16,6 +16,7 @@
 //! | `fault` | `NAME@NTH=CODE`, `+` behind NTH for all that follow, `!` behind CODE to lose the device, `exec:` before NAME for its work, and `dev1:` before that for the device 1 alone; with `,` between them |
 //! | `link` | `DEVICE:RATE`, the bytes a second of a device's links to the host and from it, and inside of it, as `0:10G`; `0-1:RATE` of the link from device 0 to device 1, which is the slower one of both else; with `,` between them. By `threads`, copies and fills take that time in truth |
 //! | `peers` | 0: no device reaches the memory of another one; `drops` or `mirrors`: what one writes over an enabled link is nowhere, or where it alone sees it |
+//! | `check` | 0: the checker is off, and nothing is reported of uses of memory |
 //! | `unrecorded` | 0: waits for events that were never recorded (such a wait does nothing) are not reported |
 //! | `leaks` | 1: what a program made and left is reported at its exit |
 //! | `waits` | 1: the calls that waited for all work of a device are listed at the exit; they are no reports |
@@ -123,6 +124,7 @@ impl Settings {
             }
             "leaks" => self.tells_leaks = is_on(value)?,
             "waits" => self.tells_waits = is_on(value)?,
+            "check" => engine.checks = is_on(value)?,
             "unrecorded" => engine.report_unrecorded = is_on(value)?,
             "uninitialised" => engine.report_uninitialised = is_on(value)?,
             "policy" => {
@@ -167,10 +169,10 @@ fn not_understood(word: &str, name: &str) -> String {
         "fault" => "it is NAME@NTH=CODE, as in `cuMemAlloc_v2@3=2`",
         "link" => "it is DEVICE:RATE or DEVICE-DEVICE:RATE, as in `0:10G,0-1:5G`",
         "peers" => "it is 0, 1, `drops` or `mirrors`",
-        "leaks" | "waits" | "unrecorded" | "uninitialised" => "it is 0 or 1",
+        "leaks" | "waits" | "check" | "unrecorded" | "uninitialised" => "it is 0 or 1",
         _ => {
             "there is no such word; there are cuda, rocm, policy, seed, queues, mem, driver, hip, missing, fault, \
-             link, peers, unrecorded, leaks, waits and uninitialised"
+             link, peers, check, unrecorded, leaks, waits and uninitialised"
         }
     };
     format!("`{word}` of CROSSDOCK_SIM is not understood: {why}")

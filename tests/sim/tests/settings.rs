@@ -76,3 +76,22 @@ fn reports_are_kept_where_a_folder_is_named() {
     assert!(text.contains("\"kind\":\"Leak\""), "{text}");
     assert!(text.contains("cuMemAlloc_v2"), "{text}");
 }
+
+#[test]
+fn without_the_checker_no_race_is_reported() {
+    let races = "import ctypes\n\
+        cuda = ctypes.CDLL('libcuda.so.1')\n\
+        context, memory, streams = ctypes.c_void_p(), ctypes.c_uint64(), [ctypes.c_void_p(), ctypes.c_void_p()]\n\
+        cuda.cuInit(0)\n\
+        cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)\n\
+        cuda.cuCtxSetCurrent(context)\n\
+        cuda.cuMemAlloc_v2(ctypes.byref(memory), ctypes.c_size_t(64))\n\
+        for stream in streams:\n\
+        \x20   cuda.cuStreamCreate(ctypes.byref(stream), 1)\n\
+        \x20   cuda.cuMemsetD8Async(memory, 1, ctypes.c_size_t(64), stream)\n\
+        assert cuda.cuCtxSynchronize() == 0";
+    let checked = with_sim(&[], &["python3", "-c", races]);
+    assert_eq!(checked.status.code(), Some(3), "{}", told(&checked));
+    let unchecked = with_sim(&["--set", "check=0"], &["python3", "-c", races]);
+    assert_eq!(unchecked.status.code(), Some(0), "{}", told(&unchecked));
+}

@@ -34,8 +34,10 @@ const MOST_FAILURES: usize = 40;
 const CASE_LIMIT: Duration = Duration::from_secs(60);
 
 const ONE: &str = "CROSSDOCK_FAULT_CASE";
-const FROM: &str = "CROSSDOCK_FAULT_FROM";
-const THIRD: &str = "CROSSDOCK_FAULT_THIRD";
+/// Cases behind this one only.
+const BEHIND: &str = "CROSSDOCK_FAULT_BEHIND";
+/// Which of the policies it is; only this one where it is set from outside.
+const POLICY: &str = "CROSSDOCK_FAULT_POLICY";
 
 /// What the driver's functions answer. By the fourth and the fifth the device is lost.
 const CODES: [&str; 6] = ["1", "2", "801", "700!", "719!", "999"];
@@ -86,6 +88,23 @@ impl Case {
     fn exchange(&self) -> Exchange {
         let of_name = |(name, _): &&(&str, Exchange)| *name == self.exchange;
         EXCHANGES.iter().find(of_name).unwrap().1
+    }
+
+    /// Cases are made in this order. How often a function is called differs a little from process to process (those
+    /// that ask whether work is over), so a number would not find a case again.
+    fn place(&self) -> (usize, &str, bool, u64, usize) {
+        let exchange = EXCHANGES
+            .iter()
+            .position(|(name, _)| *name == self.exchange);
+        let is_late = self.call != self.function();
+        let exchange = exchange.unwrap();
+        (exchange, self.function(), is_late, self.nth, self.code())
+    }
+
+    /// Which of the answers it is.
+    fn code(&self) -> usize {
+        let answers: &[&str] = if self.is_hook { &STATUSES } else { &CODES };
+        answers.iter().position(|one| *one == self.answer).unwrap()
     }
 
     /// The driver's function, without where it fails.
@@ -340,6 +359,27 @@ fn goes_on(driver: &Driver, rig: &Rig<'_>, case: &Case) {
     round(rig, &well).unwrap_or_else(|error| panic!("the next exchange: {error}: {}", error.why()));
 }
 
+/// The cases of this process, in their order.
+fn mine(all: &[Case]) -> Vec<&Case> {
+    let policy: u64 = std::env::var(POLICY).map_or(0, |policy| policy.parse().unwrap());
+    let mut cases: Vec<&Case> = if is_long() {
+        // Each policy has a third of them, and each code with some calls of each function.
+        let is_mine =
+            |case: &&Case| (case.nth + case.code() as u64) % POLICIES.len() as u64 == policy;
+        all.iter().filter(is_mine).collect()
+    } else {
+        let drawn = (0..CASES).map(|seed| scatter(seed) % all.len());
+        drawn.filter_map(|number| all.get(number)).collect()
+    };
+    cases.sort_by_key(|case| case.place());
+    cases.dedup();
+    if let Ok(behind) = std::env::var(BEHIND) {
+        let behind = Case::parse(&behind);
+        cases.retain(|case| case.place() > behind.place());
+    }
+    cases
+}
+
 /// Runs the cases of this process over the simulator.
 fn run_all(of_hooks: bool) {
     watch();
@@ -357,19 +397,11 @@ fn run_all(of_hooks: bool) {
         }
         return;
     }
-    let cases = all(&driver, of_hooks);
-    // Where all are made, each policy has a third of them.
-    let third = std::env::var(THIRD).map_or(0, |third| third.parse().unwrap());
-    let numbers: Vec<usize> = match is_long() {
-        true => (third..cases.len()).step_by(POLICIES.len()).collect(),
-        false => (0..CASES).map(|seed| scatter(seed) % cases.len()).collect(),
-    };
+    let all = all(&driver, of_hooks);
+    let cases = mine(&all);
     let begun = Instant::now();
     let mut ended = BTreeMap::<String, [usize; 3]>::new();
-    let from = std::env::var(FROM).map_or(0, |from| from.parse().unwrap());
-    let mine = numbers.iter().enumerate().skip(from).take(BATCH);
-    for (at, number) in mine {
-        let case = &cases[*number];
+    for (at, case) in cases.iter().take(BATCH).enumerate() {
         set(at, case);
         let how = run(&driver, case);
         let key = format!("{}={}", case.call, case.answer);
@@ -386,10 +418,10 @@ fn run_all(of_hooks: bool) {
         }] += 1;
     }
     *NOW.lock().unwrap() = None;
-    if from + BATCH < numbers.len() {
+    if let Some(last) = cases.get(BATCH - 1).filter(|_| cases.len() > BATCH) {
         println!(
-            "case {} of this run is the last of its process",
-            from + BATCH - 1
+            "case {} of this run is the last of its process: {ONE}='{last}'",
+            BATCH - 1
         );
     }
     for (what, [failed, mended, unmade]) in ended {
@@ -397,8 +429,8 @@ fn run_all(of_hooks: bool) {
     }
     println!(
         "{} of {} cases in {:?}",
-        numbers.len(),
-        cases.len(),
+        cases.len().min(BATCH),
+        all.len(),
         begun.elapsed()
     );
 }
@@ -409,32 +441,42 @@ fn over(test: &str, of_hooks: bool) {
         run_all(of_hooks);
         return;
     }
-    let policies: &[&[&str]] = if is_long() { &POLICIES } else { &POLICIES[..1] };
-    for (third, policy) in policies.iter().enumerate() {
-        let third = third.to_string();
-        let (mut from, mut failures) = (0, Vec::new());
+    let policies = if is_long() {
+        &POLICIES[..]
+    } else {
+        &POLICIES[..1]
+    };
+    let asked = std::env::var(POLICY).ok();
+    for (index, policy) in policies.iter().enumerate() {
+        let index = index.to_string();
+        if asked.as_ref().is_some_and(|asked| *asked != index) {
+            continue;
+        }
+        let (mut behind, mut failures) = (std::env::var(BEHIND).ok(), Vec::new());
         loop {
-            let at = from.to_string();
-            let Some((code, told)) = run_over(test, policy, &[(FROM, &at), (THIRD, &third)]) else {
+            let mut words = vec![(POLICY, index.as_str())];
+            words.extend(behind.as_deref().map(|behind| (BEHIND, behind)));
+            let Some((code, told)) = run_over(test, policy, &words) else {
                 return;
             };
-            let told_of = |line: &&str| line.contains(" of this run ");
-            let mut cases = told.lines().filter(|line| line.starts_with("case "));
-            let told_of = told.lines().find(told_of);
+            let told_of = told.lines().find(|line| line.contains(" of this run "));
             if code == Some(0) && told_of.is_none() {
                 println!("{told}");
                 break;
             }
-            let last = told_of.or_else(|| cases.next_back());
-            let last = last.and_then(|line| line.split_once("case ")?.1.split_once(' '));
-            let (number, what) = last.unwrap_or_else(|| panic!("{policy:?}: {told}"));
-            println!("{policy:?}, from case {from} to {number}: {what}");
+            // A process that was ended by a signal told which case it began.
+            let last = told_of.or_else(|| told.lines().rfind(|line| line.contains(ONE)));
+            let case = last.and_then(|line| line.split_once("='")?.1.split_once('\''));
+            let (Some(what), Some((case, _))) = (last, case) else {
+                panic!("{policy:?}: {told}");
+            };
+            println!("{policy:?}: {what}");
             if code != Some(0) {
                 println!("{told}");
-                failures.push(format!("{number} {what}"));
+                failures.push(what.to_owned());
             }
             // Those behind it are tried too.
-            from = number.parse::<usize>().unwrap() + 1;
+            behind = Some(case.to_owned());
             if failures.len() == MOST_FAILURES || std::env::var_os(ONE).is_some() {
                 break;
             }

@@ -64,6 +64,9 @@ impl State {
 
     /// Judges and enters what an operation uses.
     pub(crate) fn check(&mut self, uses: &[Use], mark: Mark, clock: &Clock) {
+        if !self.config.checks {
+            return;
+        }
         for used in uses {
             if self.judge_life(used, mark, clock) {
                 self.enter_use(used.start, used.end, used.writes, mark, clock);
@@ -80,6 +83,9 @@ impl State {
         mark: Mark,
         clock: &Clock,
     ) {
+        if !self.config.checks {
+            return;
+        }
         let found = if writes {
             self.shadow.write(start, end, mark, clock)
         } else {

@@ -93,6 +93,8 @@ pub struct Config {
     pub host_functions_inform: bool,
     /// Whether operations run that follow a failed one in its stream; else they are skipped.
     pub run_after_failure: bool,
+    /// Whether the checker is told of uses of memory; else nothing is reported of them, and work costs less.
+    pub checks: bool,
     /// Whether reads of bytes that nobody wrote are reported. Padding is copied legitimately.
     pub report_uninitialised: bool,
     /// Whether a wait for an event that was never recorded is reported.
@@ -137,6 +139,7 @@ impl Default for Config {
             standstill: Duration::from_secs(5),
             host_functions_inform: true,
             run_after_failure: true,
+            checks: true,
             report_uninitialised: false,
             report_unrecorded: false,
             delay: Duration::ZERO,

@@ -59,6 +59,15 @@ impl Cell {
             bytes: self.end - start,
         })
     }
+
+    fn read(&mut self, start: u64, mark: Mark, clock: &Clock, found: &mut Found) {
+        found.conflicts.extend(self.conflict(start, clock, false));
+        if !self.written {
+            found.unwritten.get_or_insert((start, self.end - start));
+        }
+        self.reads.retain(|read| !clock.knows(read.epoch));
+        self.reads.push(mark);
+    }
 }
 
 /// Intervals of bytes with the same past. Addresses of the arena and of the host never meet.
@@ -71,6 +80,10 @@ impl Shadow {
     /// Enters a read, and says what it is in conflict with.
     pub(crate) fn read(&mut self, start: u64, end: u64, mark: Mark, clock: &Clock) -> Found {
         let mut found = Found::default();
+        if let Some(cell) = self.one(start, end) {
+            cell.read(start, mark, clock, &mut found);
+            return found;
+        }
         self.cut(start, end);
         let mut gaps = Vec::new();
         let mut at = start;
@@ -79,12 +92,7 @@ impl Shadow {
                 gaps.push((at, from));
             }
             at = cell.end;
-            found.conflicts.extend(cell.conflict(from, clock, false));
-            if !cell.written {
-                found.unwritten.get_or_insert((from, cell.end - from));
-            }
-            cell.reads.retain(|read| !clock.knows(read.epoch));
-            cell.reads.push(mark);
+            cell.read(from, mark, clock, &mut found);
         }
         if at < end {
             gaps.push((at, end));
@@ -104,18 +112,19 @@ impl Shadow {
     /// Enters a write, and says what it is in conflict with. The range is one interval afterwards.
     pub(crate) fn write(&mut self, start: u64, end: u64, mark: Mark, clock: &Clock) -> Found {
         let mut found = Found::default();
-        self.cut(start, end);
-        let old: Vec<u64> = self
-            .cells
-            .range(start..end)
-            .map(|(&from, _)| from)
-            .collect();
-        for from in old {
-            if let Some(cell) = self.cells.remove(&from) {
-                found.conflicts.extend(cell.conflict(from, clock, true));
-            }
-        }
         let written = mark.role != Role::Allocate;
+        if let Some(cell) = self.one(start, end) {
+            found.conflicts.extend(cell.conflict(start, clock, true));
+            cell.write = Some(mark);
+            cell.reads.clear();
+            cell.written = written;
+            return found;
+        }
+        self.cut(start, end);
+        while let Some((&from, cell)) = self.cells.range(start..end).next() {
+            found.conflicts.extend(cell.conflict(from, clock, true));
+            self.cells.remove(&from);
+        }
         self.cells.insert(
             start,
             Cell {
@@ -131,12 +140,7 @@ impl Shadow {
     /// Begins the range anew: nothing is known of it.
     pub(crate) fn forget(&mut self, start: u64, end: u64) {
         self.cut(start, end);
-        let old: Vec<u64> = self
-            .cells
-            .range(start..end)
-            .map(|(&from, _)| from)
-            .collect();
-        for from in old {
+        while let Some((&from, _)) = self.cells.range(start..end).next() {
             self.cells.remove(&from);
         }
     }
@@ -153,6 +157,12 @@ impl Shadow {
             cell.reads.retain(|mark| !host.knows(mark.epoch));
             cell.write.is_some() || !cell.reads.is_empty() || !cell.written
         });
+    }
+
+    /// The interval that is just this range, as it mostly is where the same rows are used again: nothing is cut then.
+    fn one(&mut self, start: u64, end: u64) -> Option<&mut Cell> {
+        let cell = self.cells.get_mut(&start)?;
+        (cell.end == end).then_some(cell)
     }
 
     /// Cuts intervals so that none crosses an end of the range.

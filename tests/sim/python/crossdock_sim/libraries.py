@@ -66,6 +66,7 @@ def without(core: bytes, names: list[str]) -> bytes:
 
 def put(folder: Path, core: Path, words: dict[str, str]) -> None:
     """Puts the core and what programs open into a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
     missing = words.get("missing", "").split(",")
     (folder / CORE).write_bytes(without(core.read_bytes(), missing))
     for name in wanted(words):
