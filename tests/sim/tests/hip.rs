@@ -213,6 +213,16 @@ fn a_race_between_two_vendors_is_one_race() {
 }
 
 #[test]
+fn memory_that_the_other_vendor_has_registered_is_not_freed_in_silence() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = of_two_vendors(folder.path());
+    let (code, text) = simulated(&["--cuda", "1", "--rocm", "1"], &program, &["freed"]);
+    assert_eq!(code, Some(3), "{text}");
+    let both = ["Registration: `", "cuMemHostRegister_v2`", "hipHostFree`"];
+    assert!(both.iter().all(|part| text.contains(part)), "{text}");
+}
+
+#[test]
 fn what_is_exported_is_the_table() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = with_sim();

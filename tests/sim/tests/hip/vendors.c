@@ -1,7 +1,8 @@
 /**
  * \file vendors.c
  * \brief Two vendors in one process. With `race`, work of both on the same bytes, which nothing orders; with `mended`,
- *        the same in order. Each vendor refuses what is the other's. CUDA's functions are declared as integers.
+ *        the same in order; with `apart`, what each vendor refuses of the other's; with `freed`, memory that is freed
+ *        while the other has it registered. CUDA's functions are declared as integers.
  */
 #include "hip.h"
 
@@ -91,7 +92,24 @@ static void each_refuses_what_is_the_others(void) {
     OK(hipMemcpy(of_hip, pinned, SIZE, hipMemcpyHostToDevice));
     OK(hipMemcpy(own, of_hip, SIZE, hipMemcpyDeviceToHost));
     CHECK(own[0] == 9 && own[SIZE - 1] == 9);
+    /* So it can register it, and copies of it no longer wait. */
+    OK(hipHostRegister(pinned, SIZE, 0));
+    OK(hipPointerGetAttributes(&told, pinned));
+    CHECK(told.type == hipMemoryTypeHost);
+    OK(hipMemcpyAsync(pinned, of_hip, SIZE, hipMemcpyDeviceToHost, hip_stream));
+    OK(hipStreamSynchronize(hip_stream));
+    OK(hipHostUnregister(pinned));
+    OK(hipPointerGetAttributes(&told, pinned));
+    CHECK(told.type == hipMemoryTypeUnregistered);
     OK(cuMemFreeHost(pinned));
+}
+
+/* Memory that one frees while the other has it registered. */
+static void frees_what_the_other_has_registered(void) {
+    void *pinned;
+    OK(hipHostMalloc(&pinned, SIZE, 0));
+    OK(cuMemHostRegister_v2(pinned, SIZE, 0));
+    OK(hipHostFree(pinned));
 }
 
 int main(int count, char **words) {
@@ -99,6 +117,8 @@ int main(int count, char **words) {
     begin();
     if (!strcmp(words[1], "apart")) {
         each_refuses_what_is_the_others();
+    } else if (!strcmp(words[1], "freed")) {
+        frees_what_the_other_has_registered();
     } else {
         exchange(!strcmp(words[1], "mended"));
     }

@@ -64,6 +64,7 @@ impl Engine {
             .map_or(0, |a| a.bytes);
         state.end_life(address, mark, &host);
         if kind != MemoryKind::Device {
+            state.forget_registered(site, address, bytes);
             self.shared.arena.expose(address, bytes, false)?;
         }
         Ok(())
@@ -157,9 +158,10 @@ impl Engine {
     #[must_use]
     pub fn owner_for(&self, vendor: u32, address: u64) -> Option<Owner> {
         let state = self.shared.here().ok()?;
-        if let Some(a) = state.memory.find(address).filter(|a| a.freed_by.is_none()) {
-            let is_own = self.config().vendor_of(a.device) == vendor;
-            return is_own.then_some(Owner {
+        let is_own = |device: u32| self.config().vendor_of(device) == vendor;
+        let live = state.memory.find(address).filter(|a| a.freed_by.is_none());
+        if let Some(a) = live.filter(|a| is_own(a.device)) {
+            return Some(Owner {
                 device: a.device,
                 kind: a.kind,
                 base: a.start,
@@ -195,10 +197,9 @@ impl Engine {
     /// The same for one vendor, who gives out the addresses of its own devices.
     #[must_use]
     pub fn is_known_to(&self, vendor: u32, address: u64) -> bool {
-        match self.shared.arena.device_at(address) {
-            Some(device) => self.config().vendor_of(device) == vendor,
-            None => self.owner_for(vendor, address).is_some(),
-        }
+        let device = self.shared.arena.device_at(address);
+        device.is_some_and(|device| self.config().vendor_of(device) == vendor)
+            || self.owner_for(vendor, address).is_some()
     }
 
     /// Registers host memory: its owner is then `device`, as pinned memory. Another vendor may register it too.
@@ -217,11 +218,19 @@ impl Engine {
         let end = address
             .checked_add(bytes)
             .filter(|_| bytes > 0 && address > 0);
-        let Some(end) = end.filter(|_| !self.shared.arena.contains(address)) else {
+        let vendor = self.config().vendor_of(device);
+        // What another vendor has pinned is the host's own to this one.
+        let is_hosts = |end: u64| match state.memory.find(address) {
+            _ if !self.shared.arena.contains(address) => true,
+            Some(a) if a.freed_by.is_none() && a.kind == MemoryKind::Pinned => {
+                self.config().vendor_of(a.device) != vendor && end <= a.start + a.bytes
+            }
+            _ => false,
+        };
+        let Some(end) = end.filter(|end| is_hosts(*end)) else {
             let why = "what is registered is host memory of at least one byte".to_owned();
             return Err(Error::Invalid { why });
         };
-        let vendor = self.config().vendor_of(device);
         let own = (vendor, 0)..(vendor, end);
         let before = state.memory.registered.range(own).next_back();
         let met = before
@@ -364,6 +373,20 @@ impl State {
         self.shadow.forget(at, at + bytes);
         self.arena.poison(at, bytes, 0xCD);
         Ok(at)
+    }
+
+    /// Forgets what vendors have registered in pinned memory that is freed, and reports each.
+    fn forget_registered(&mut self, site: Site, address: u64, bytes: u64) {
+        let is_inside = |&(_, at): &(u32, u64)| (address..address + bytes).contains(&at);
+        let keys = self.memory.registered.keys();
+        let inside: Vec<(u32, u64)> = keys.filter(|key| is_inside(key)).copied().collect();
+        for key in inside {
+            if let Some(range) = self.memory.registered.remove(&key) {
+                let why = "the memory is freed, and another vendor has it registered".to_owned();
+                let bytes = Some((key.1, range.bytes));
+                self.report(ReportKind::Registration, range.site, Some(site), bytes, why);
+            }
+        }
     }
 
     /// Enters that an allocation is freed by this call. Twice is reported, and so is no allocation.
