@@ -216,8 +216,15 @@ impl<V: Vendor> AsyncMemory for Gpu<V> {
     unsafe fn free_async(&self, stream: StreamHandle, address: Address) -> Result<(), Error> {
         let operation = "free_async";
         let stream = self.stream(stream, operation)?;
-        // Where the stream takes no work, this fails before the memory is forgotten.
-        drop(stream.submit(operation)?);
+        // Where the stream takes no work, this fails before the memory is forgotten. The memory stays the host's where
+        // the stream is captured: the capture may last, and the memory can be freed by another way.
+        let submitted = stream
+            .submit(operation)
+            .map_err(|fault| match fault.status {
+                Status::CAPTURING => fault.with_status(Status::UNSUPPORTED),
+                _ => fault,
+            });
+        drop(submitted?);
         let gone = self.forget(address, MemoryKind::DEVICE, operation)?;
         let freed = gone.free_on(&stream);
         match &freed {

@@ -31,6 +31,10 @@ pub(crate) trait Caller: fmt::Debug + Send {
     fn clear(&mut self);
     /// What was lent.
     fn lent(&self) -> &[Lent];
+    /// All clients go, once nobody has anything of theirs; the first thing that they were refused.
+    fn clients_go(&mut self) -> Result<(), String> {
+        Ok(())
+    }
 }
 
 /// Pending host events, which hold streams back, and how each will be completed.
@@ -63,6 +67,8 @@ pub(crate) enum Outcome {
     },
     /// Whether a stream says that it has nothing to do.
     Idle(bool),
+    /// How much was captured.
+    Captured(usize),
     Failed(Failed),
 }
 

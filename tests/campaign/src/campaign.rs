@@ -49,7 +49,9 @@ pub fn campaign(
         }
         row.add(&case);
         match trials.verdict(&case) {
-            Verdict::Passed { refused, .. } => row.refused += refused,
+            Verdict::Passed {
+                refused, reached, ..
+            } => row.passed(refused, reached),
             Verdict::Found(finding) => {
                 row.found += 1;
                 let times = known.entry(sort_of(&finding)).or_insert(0);

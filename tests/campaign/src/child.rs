@@ -1,5 +1,6 @@
 //! Trials in processes of their own, with a limit: a crash, a hang and an exit are answers too.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Seek, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
@@ -242,6 +243,7 @@ fn judge_end(case: &Case, status: ExitStatus, said: &str) -> Verdict {
         return Verdict::Passed {
             refused: 0,
             spent: true,
+            reached: BTreeSet::new(),
         };
     }
     let (what, text) = match status.signal() {

@@ -146,7 +146,7 @@ impl Asking {
 }
 
 /// The library, where it is open already.
-fn open() -> Option<Library> {
+pub(crate) fn open() -> Option<Library> {
     let flags = RTLD_NOW | libc::RTLD_NOLOAD;
     // One library is behind the names of all vendors.
     // SAFETY: nothing is loaded by it, so no code of the library runs.

@@ -18,15 +18,21 @@ const SPOILT: u8 = 0xdd;
 /// Memory that is never freed, so that a late access finds it spoilt and does not crash.
 #[derive(Debug)]
 pub(crate) struct Lent {
-    start: usize,
-    length: usize,
+    /// Where it is, of the host's.
+    room: Option<Room>,
     releases: Arc<AtomicU32>,
 }
 
-struct Owner {
+#[derive(Debug, Clone, Copy)]
+struct Room {
     start: usize,
     length: usize,
+}
+
+struct Owner {
+    room: Room,
     releases: Arc<AtomicU32>,
+    process: u32,
 }
 
 /// Whether the runtime's part in the exit of the process is over.
@@ -34,6 +40,9 @@ static IS_GONE: AtomicBool = AtomicBool::new(false);
 
 /// The code of a process where foreign memory was released after that.
 const RELEASED_LATE: i32 = 78;
+
+/// The code of the child of a fork that released foreign memory of its parent.
+const RELEASED_IN_CHILD: i32 = 79;
 
 /// How long the process goes on for it.
 const A_MOMENT: Duration = Duration::from_millis(10);
@@ -51,14 +60,22 @@ pub(crate) fn watch_exit() {
     assert_eq!(refused, 0, "the system has no place for it");
 }
 
+/// Foreign memory of a process is released: by itself, and before it is gone.
+pub(crate) fn released(process: u32) {
+    let code = match std::process::id() == process {
+        false => RELEASED_IN_CHILD,
+        true if IS_GONE.load(Ordering::SeqCst) => RELEASED_LATE,
+        true => return,
+    };
+    // SAFETY: the end of the process, which is ending or has no say in that memory.
+    unsafe { libc::_exit(code) };
+}
+
 impl Drop for Owner {
     fn drop(&mut self) {
-        if IS_GONE.load(Ordering::SeqCst) {
-            // SAFETY: the end of the process, which is ending.
-            unsafe { libc::_exit(RELEASED_LATE) };
-        }
-        let bytes = std::ptr::with_exposed_provenance_mut::<u8>(self.start);
-        for at in MARGIN..MARGIN + self.length {
+        released(self.process);
+        let bytes = std::ptr::with_exposed_provenance_mut::<u8>(self.room.start);
+        for at in MARGIN..MARGIN + self.room.length {
             // SAFETY: inside the allocation, which is never freed. Work that still runs here is what
             // this program looks for.
             let byte = unsafe { bytes.add(at) };
@@ -79,10 +96,14 @@ impl Lent {
             .as_mut_ptr()
             .expose_provenance();
         let releases = Arc::new(AtomicU32::new(0));
-        let owner = Owner {
+        let room = Room {
             start,
             length: bytes.len(),
+        };
+        let owner = Owner {
+            room,
             releases: Arc::clone(&releases),
+            process: std::process::id(),
         };
         let place = Place {
             data: DataWord::from_addr(start + MARGIN),
@@ -91,16 +112,37 @@ impl Lent {
             flags: Flags::NONE,
         };
         let lent = Self {
-            start,
-            length: bytes.len(),
+            room: Some(room),
             releases,
         };
         (lent, Produced::at(owner, layout, place).unwrap())
     }
 
+    /// Memory of a device, whose owner counts its releases.
+    pub(crate) const fn on_device(releases: Arc<AtomicU32>) -> Self {
+        Self {
+            room: None,
+            releases,
+        }
+    }
+
     /// Whether it was given back once, and nothing was written beside it or after that.
     pub(crate) fn check(&self) -> Result<(), String> {
         let releases = self.releases.load(Ordering::SeqCst);
+        if let Some(room) = self.room {
+            room.check(releases > 0)?;
+        }
+        match releases {
+            1 => Ok(()),
+            0 => Err("left: foreign memory was never released".to_owned()),
+            many => Err(format!("foreign memory was released {many} times")),
+        }
+    }
+}
+
+impl Room {
+    /// Whether nothing was written beside it, or in it after its release.
+    fn check(self, is_released: bool) -> Result<(), String> {
         let bytes = std::ptr::with_exposed_provenance::<u8>(self.start);
         for at in 0..self.length + 2 * MARGIN {
             // SAFETY: inside the allocation, which is never freed.
@@ -114,18 +156,14 @@ impl Lent {
                     at as i64 - MARGIN as i64
                 ));
             }
-            if is_inside && releases > 0 && found != SPOILT {
+            if is_inside && is_released && found != SPOILT {
                 return Err(format!(
                     "byte {} of foreign memory was written after its release",
                     at - MARGIN
                 ));
             }
         }
-        match releases {
-            1 => Ok(()),
-            0 => Err("left: foreign memory was never released".to_owned()),
-            many => Err(format!("foreign memory was released {many} times")),
-        }
+        Ok(())
     }
 }
 

@@ -12,6 +12,7 @@
 //! | `slots`; `in_c`, `in_c_taking`, `handles`; `in_python` | each call in Rust; through the function table; in Python (`calls.py`) |
 //! | `model`, `judge` | what memory should hold, and each answer against it |
 //! | `world`, `driver`, `foreign` | the runtimes and plugins of a case; a simulated driver's faults, reports and leaks; host memory of others |
+//! | `clients` | other libraries over a simulated driver: contexts, captures, device memory that they lend and read |
 //! | `trial`, `child` | one case in this process, and in a process of its own with a limit |
 //! | `turns` | when all threads sleep, and what happens then |
 //! | `shrink`, `campaign`, `plan` | makes a failing case small; all cases of a kind, and replay files |
@@ -33,6 +34,7 @@
 mod caller;
 pub mod campaign;
 pub mod child;
+mod clients;
 pub mod coverage;
 mod driver;
 mod foreign;

@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 use crossdock::{RouteChoice, RouteKind};
 use crossdock_sdk::dlpack::{Dtype, DtypeCode};
 
+pub use crate::clients::calls::Does;
+
 /// What one trial runs: where, with which faults, and how it ends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "kinds write its fields")]
@@ -404,6 +406,11 @@ pub enum Call {
     },
     DropStream {
         s: usize,
+    },
+    /// Another library over a simulated driver, in a place of its own, does something.
+    Client {
+        c: usize,
+        does: Does,
     },
     /// A call that never answers: what is planted to prove that a hang is found.
     Never,

@@ -16,9 +16,9 @@ use crate::driver::{self, Asking};
 use crate::generate::Random;
 use crate::judge::{Judge, Touched};
 use crate::model::View;
-use crate::program::{Call, Case, Op};
+use crate::program::{Call, Case, Does, Op};
 use crate::turns::{LOOK, Turns};
-use crate::verdict::{Finding, What};
+use crate::verdict::{Finding, Passed, What};
 use crate::world::World;
 
 /// How long a call behind a pending host event may show that it does not wait, where threads run
@@ -89,7 +89,7 @@ impl Run {
         let caller = world.caller();
         Self {
             world: Arc::clone(world),
-            judge: Judge::new(case.has_faults()),
+            judge: Judge::new(case.has_faults(), case.programs.len() > 1),
             host_events: caller.host_events(),
             caller: Some(caller),
             threads: BTreeMap::new(),
@@ -106,7 +106,7 @@ impl Run {
     ///
     /// # Errors
     /// As [`Run::all`].
-    pub(crate) fn in_turns(mut runs: Vec<(Self, &[Op])>, seed: u64) -> Result<usize, Finding> {
+    pub(crate) fn in_turns(mut runs: Vec<(Self, &[Op])>, seed: u64) -> Result<Passed, Finding> {
         let events = runs.iter().map(|(run, _)| Arc::clone(&run.host_events));
         let events: Vec<HostEvents> = events.collect();
         for (run, _) in &mut runs {
@@ -140,7 +140,7 @@ impl Run {
         mut self,
         ops: &[Op],
         begun: &dyn Fn(usize, &dyn Caller),
-    ) -> Result<usize, Finding> {
+    ) -> Result<Passed, Finding> {
         for index in 0..ops.len() {
             if let Some(caller) = &self.caller {
                 begun(index, caller.as_ref());
@@ -157,14 +157,18 @@ impl Run {
     }
 
     /// Reads every tensor and drops everything, after so many operations.
-    fn end(mut self, count: usize) -> Result<usize, Finding> {
+    fn end(mut self, count: usize) -> Result<Passed, Finding> {
         self.settle()?;
         for t in self.judge.tensors() {
             self.step(&main(Call::Read { t }))
                 .map_err(|finding| finding.at(count, &main(Call::Read { t })))?;
         }
         self.finish()?;
-        Ok(self.judge.refused)
+        let reached = self.judge.reached.iter();
+        Ok(Passed {
+            refused: self.judge.refused,
+            reached: reached.map(|name| (*name).to_owned()).collect(),
+        })
     }
 
     /// One operation, and before and after it a rest of everything where memory has two owners.
@@ -183,6 +187,7 @@ impl Run {
     /// Completes all host events, and waits for all streams and devices where they may have work.
     fn settle(&mut self) -> Result<(), Finding> {
         self.complete_host_events();
+        self.end_captures()?;
         if !self.has_work {
             return Ok(());
         }
@@ -202,6 +207,20 @@ impl Run {
             }
         }
         self.has_work = false;
+        Ok(())
+    }
+
+    /// Ends each capture on the thread that began it.
+    fn end_captures(&mut self) -> Result<(), Finding> {
+        for (c, thread) in self.judge.captures() {
+            let does = Does::EndCapture;
+            let call = Call::Client { c, does };
+            self.turn(&Op {
+                thread,
+                runtime: 0,
+                call,
+            })?;
+        }
         Ok(())
     }
 
@@ -263,7 +282,8 @@ impl Run {
             Err(_gone) => return Err(Finding::new(What::Panic, "the thread has ended")),
         };
         self.caller = Some(caller);
-        if !is_in_place {
+        let moves = matches!(&op.call, Call::Client { does, .. } if does.moves_context());
+        if !is_in_place && !moves {
             let why = "the call left another context or device current on its thread";
             return Err(Finding::new(What::Answer, why));
         }
@@ -378,7 +398,12 @@ impl Run {
         }
         let lent = caller.as_ref().map_or(&[][..], |caller| caller.lent());
         lent.iter()
-            .try_for_each(|lent| self.judge.lent(lent, self.limit))
+            .try_for_each(|lent| self.judge.lent(lent, self.limit))?;
+        let gone = caller.map_or(Ok(()), |mut caller| caller.clients_go());
+        match gone {
+            Err(why) if !self.faulty => Err(Finding::new(What::Answer, why)),
+            _ => Ok(()),
+        }
     }
 }
 

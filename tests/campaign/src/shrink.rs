@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use crate::program::{Call, Case, Element, Op, Way};
+use crate::program::{Call, Case, Does, Element, Op, Way};
 use crate::verdict::{Finding, Verdict};
 
 /// How often a finding is repeated to know whether it happens every time.
@@ -224,6 +224,10 @@ const fn device_of(call: &mut Call) -> Option<&mut usize> {
         | Call::Default { device, .. }
         | Call::SyncDevice { device }
         | Call::Register { device, .. }
+        | Call::Client {
+            does: Does::Come { device, .. },
+            ..
+        }
         | Call::Trim { device, .. } => Some(device),
         _ => None,
     }
@@ -249,6 +253,10 @@ fn rename(call: &mut Call, from: usize, to: usize) {
         | Call::Draft { of, .. }
         | Call::Take { of, .. }
         | Call::Register { of, .. }
+        | Call::Client {
+            does: Does::Take { of, .. },
+            ..
+        }
         | Call::Explain { of, .. } => [Some(of), None],
         Call::Fill { t, .. }
         | Call::Write { t, .. }
@@ -297,7 +305,8 @@ fn simpler_ops(op: &Op) -> Vec<Op> {
     );
     let calls = simpler_tensors(&op.call)
         .into_iter()
-        .chain(simpler_calls(&op.call));
+        .chain(simpler_calls(&op.call))
+        .chain(simpler_clients(&op.call));
     let calls = calls.map(|call| Op { call, ..op.clone() });
     [thread, runtime].into_iter().chain(calls).collect()
 }
@@ -407,6 +416,62 @@ fn simpler_calls(call: &Call) -> Vec<Call> {
         }
         _ => Vec::new(),
     }
+}
+
+/// Clients of the primary context with streams of the usual kind, and less memory of theirs.
+fn simpler_clients(call: &Call) -> Vec<Call> {
+    let Call::Client { c, does } = call else {
+        return Vec::new();
+    };
+    let does = match does {
+        Does::Come {
+            device,
+            own,
+            blocking,
+            known,
+        } => {
+            let with = |own, blocking| Does::Come {
+                device: *device,
+                own,
+                blocking,
+                known: *known,
+            };
+            vec![with(false, *blocking), with(*own, false)]
+        }
+        Does::Lend {
+            t,
+            element,
+            shape,
+            seed,
+            pool,
+        } => {
+            let with = |element: Element, shape: Vec<i64>, pool| Does::Lend {
+                t: *t,
+                element,
+                shape,
+                seed: *seed,
+                pool,
+            };
+            let smaller = smaller_shapes(shape).into_iter();
+            let smaller = smaller.map(|shape| with(*element, shape, *pool));
+            let simpler = [(Element::One, *pool), (*element, false)];
+            let simpler = simpler.map(|(element, pool)| with(element, shape.clone(), pool));
+            simpler.into_iter().chain(smaller).collect()
+        }
+        Does::Take { t, of, pool, waits } => {
+            let with = |pool, waits| Does::Take {
+                t: *t,
+                of: *of,
+                pool,
+                waits,
+            };
+            vec![with(false, *waits), with(*pool, true)]
+        }
+        Does::Capture { .. } => vec![Does::Capture { mode: 2 }],
+        _ => Vec::new(),
+    };
+    let does = does.into_iter();
+    does.map(|does| Call::Client { c: *c, does }).collect()
 }
 
 /// Copies without a stream, into a target of their own, or of no other tensor.

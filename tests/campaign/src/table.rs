@@ -1,6 +1,6 @@
 //! What the campaigns came to: one line each, then the findings.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::program::Case;
@@ -26,9 +26,31 @@ pub struct Row {
     pub by_queues: BTreeMap<u32, usize>,
     /// Programs with two runtimes in one process, and four threads each.
     pub crowds: usize,
+    /// Programs that came to states which few reach.
+    pub reached: BTreeMap<String, usize>,
 }
 
 impl Row {
+    /// Counts what a program came to in which nothing was found.
+    pub fn passed(&mut self, refused: usize, reached: BTreeSet<String>) {
+        self.refused += refused;
+        for name in reached {
+            *self.reached.entry(name).or_insert(0) += 1;
+        }
+    }
+
+    /// How many programs came to which states.
+    fn states(&self) -> String {
+        if self.reached.is_empty() {
+            return String::new();
+        }
+        let reached = self.reached.iter();
+        let reached: Vec<String> = reached
+            .map(|(name, programs)| format!("{name}: {programs}"))
+            .collect();
+        format!("{}: programs with a {}\n", self.name, reached.join(", "))
+    }
+
     /// Counts a program that is going to run.
     pub fn add(&mut self, case: &Case) {
         self.programs += 1;
@@ -82,7 +104,7 @@ pub fn table(rows: &[Row]) -> String {
             format!("{:.1}", row.took.as_secs_f64()),
         ]
     };
-    let sorts: String = rows.iter().map(Row::sorts).collect();
+    let sorts: String = rows.iter().map(|row| row.sorts() + &row.states()).collect();
     rows.iter()
         .map(cells)
         .fold(line(&head), |text, row| text + &line(&row))

@@ -12,7 +12,7 @@ use crate::driver;
 use crate::program::{Case, Ending};
 use crate::run::Run;
 use crate::turns::Turns;
-use crate::verdict::{Finding, Verdict, What};
+use crate::verdict::{Finding, Passed, Verdict, What};
 use crate::world::{World, alive, nothing_is_left};
 
 /// The code of a process that exits in the middle of its work.
@@ -122,22 +122,23 @@ pub fn run(case: &Case, limit: Duration, kept: &mut Kept) -> Verdict {
     match (panic, outcome) {
         (Some(text), _) => Verdict::Found(Finding::new(What::Panic, text)),
         (None, Err(finding)) => Verdict::Found(finding),
-        (None, Ok(refused)) => match logged {
+        (None, Ok(passed)) => match logged {
             Some(text) => Verdict::Found(Finding::new(What::Logged, text)),
             None => Verdict::Passed {
-                refused,
+                refused: passed.refused,
                 spent: counted_leaks() > 0,
+                reached: passed.reached,
             },
         },
     }
 }
 
-fn watched(case: &Case, limit: Duration, kept: &mut Kept) -> Result<usize, Finding> {
+fn watched(case: &Case, limit: Duration, kept: &mut Kept) -> Result<Passed, Finding> {
     kept.trace = None;
     let world = match kept.open(case) {
         Ok(world) => world,
         // Loading may be what a fault hits.
-        Err(_why) if case.fault.is_some() => return Ok(1),
+        Err(_why) if case.fault.is_some() => return Ok(Passed::default()),
         Err(why) => return Err(Finding::new(What::Answer, why)),
     };
     // Open until the end, for the engine's sake.
@@ -183,7 +184,7 @@ fn within(
     world: Arc<World>,
     limit: Duration,
     kept: &mut Kept,
-) -> Result<usize, Finding> {
+) -> Result<Passed, Finding> {
     let faulty = case.has_faults();
     let leaks = counted_leaks();
     let before = alive(&world.plugins());
@@ -241,7 +242,7 @@ fn within(
 }
 
 /// Runs all programs at the same time.
-fn together(case: &Case, world: &Arc<World>, limit: Duration) -> Result<usize, Finding> {
+fn together(case: &Case, world: &Arc<World>, limit: Duration) -> Result<Passed, Finding> {
     let alone = |ops: &[crate::program::Op]| Run::new(case, world, limit).all(ops, &|_, _| {});
     if let [only] = case.programs.as_slice() {
         return alone(only);
@@ -262,15 +263,14 @@ fn together(case: &Case, world: &Arc<World>, limit: Duration) -> Result<usize, F
             .map(std::thread::ScopedJoinHandle::join)
             .collect()
     });
-    let mut refused = 0;
-    for result in results {
-        refused += result.map_err(|_payload| Finding::new(What::Panic, "an interpreter"))??;
-    }
-    Ok(refused)
+    let panicked = || Finding::new(What::Panic, "an interpreter");
+    let results = results.into_iter();
+    let results = results.map(|result| result.map_err(|_payload| panicked())?);
+    results.sum()
 }
 
 /// Runs the first program on another thread, and exits or forks once an operation of it has begun.
-fn ending(case: &Case, world: &Arc<World>, limit: Duration) -> Result<usize, Finding> {
+fn ending(case: &Case, world: &Arc<World>, limit: Duration) -> Result<Passed, Finding> {
     let (moment, is_exit) = match case.ending {
         Ending::Exit(moment) => (moment, true),
         Ending::Fork(moment) => (moment, false),

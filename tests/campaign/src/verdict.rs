@@ -1,5 +1,8 @@
 //! What a trial found.
 
+use std::collections::BTreeSet;
+use std::iter::Sum;
+
 use serde::{Deserialize, Serialize};
 
 use crate::program::Op;
@@ -64,7 +67,29 @@ pub enum Verdict {
         refused: usize,
         /// Whether the process is to make no more trials: faults left something behind in it.
         spent: bool,
+        /// States that it came to, which programs seldom reach.
+        #[serde(default)]
+        reached: BTreeSet<String>,
     },
     /// Something is wrong.
     Found(Finding),
+}
+
+/// What a program came to in which nothing is wrong.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Passed {
+    /// Calls that were refused with a reason.
+    pub(crate) refused: usize,
+    /// States that it came to.
+    pub(crate) reached: BTreeSet<String>,
+}
+
+impl Sum for Passed {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |mut sum, one| {
+            sum.refused += one.refused;
+            sum.reached.extend(one.reached);
+            sum
+        })
+    }
 }

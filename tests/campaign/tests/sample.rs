@@ -1,6 +1,7 @@
 //! A sample of each campaign, the same every time: what `scripts/check campaign` runs for hours.
 #![expect(clippy::unwrap_used, reason = "a failure ends the test")]
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -198,6 +199,7 @@ fn views_that_have_to_fit_each_other_are_left_out_together() {
         Verdict::Passed {
             refused: 0,
             spent: false,
+            reached: BTreeSet::new(),
         }
     };
     let finding = Finding::new(What::WrongByte, "planted");

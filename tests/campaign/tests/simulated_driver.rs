@@ -1,37 +1,11 @@
 //! Programs over the plugins of CUDA and ROCm and simulated drivers: a sample of them, and what was found there.
 #![expect(clippy::unwrap_used, reason = "a failure ends the test")]
 
-use std::path::Path;
-use std::process::Command;
+mod replays;
 
 use crossdock_campaign::program::{Call, Case, Element, Ending, Engine, Language, Op, Way};
-use crossdock_e2e::report;
 
-/// What the campaign says over two simulated devices of each vendor, and its exit code; none where they are not built.
-fn said(arguments: &[&str]) -> Option<(Option<i32>, String)> {
-    let campaign = Path::new(env!("CARGO_BIN_EXE_campaign"));
-    let file = |name: &str| campaign.with_file_name(format!("libcrossdock_{name}.so"));
-    let core = file("sim");
-    let plugins = ["plugin_cuda", "plugin_rocm", "plugin_asynchronous"].map(file);
-    let mut files = plugins.iter().chain([&core]);
-    if let Some(absent) = files.find(|file| !file.exists()) {
-        report(&format!("skipped: {} is not built", absent.display()));
-        return None;
-    }
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let output = Command::new(root.join("scripts/with-sim"))
-        .args(["--cuda", "2", "--rocm", "2", "--"])
-        .arg(campaign)
-        .args(arguments)
-        .env("CROSSDOCK_SIM_LIBRARY", &core)
-        .output()
-        .unwrap();
-    let said = [output.stderr, output.stdout].concat();
-    Some((
-        output.status.code(),
-        String::from_utf8_lossy(&said).into_owned(),
-    ))
-}
+use replays::said;
 
 #[test]
 fn random_programs_over_a_simulated_driver_do_what_the_model_says() {
@@ -115,9 +89,6 @@ fn a_refused_host_function_holds_up_no_stream_on_few_hardware_queues() {
 /// What the campaign says of calls on two devices of HIP's and one of CUDA's, and what fails there; none where it is
 /// not built.
 fn said_of(calls: &[Call], fault: Option<&str>) -> Option<(Option<i32>, String)> {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("case.json");
-    let (runtime, thread) = (0, 0);
     let make = Call::Make {
         t: 0,
         device: 1,
@@ -125,30 +96,9 @@ fn said_of(calls: &[Call], fault: Option<&str>) -> Option<(Option<i32>, String)>
         shape: vec![3],
         seed: 5,
     };
-    let op = |call: &Call| Op {
-        thread,
-        runtime,
-        call: call.clone(),
-    };
-    let case = Case {
-        name: "one call".to_owned(),
-        language: Language::Rust,
-        devices: ["cpu", "rocm:0", "rocm:1", "cuda:0"]
-            .map(str::to_owned)
-            .to_vec(),
-        fresh: true,
-        runtimes: 1,
-        staging: 1 << 23,
-        fault: None,
-        ending: Ending::Return,
-        engine: Engine {
-            fault: fault.map(str::to_owned),
-            ..Engine::default()
-        },
-        programs: vec![[make].iter().chain(calls).map(op).collect()],
-    };
-    std::fs::write(&file, serde_json::to_string(&case).unwrap()).unwrap();
-    said(&["--replay", file.to_str().unwrap()])
+    let calls = [&[make], calls].concat();
+    let devices = ["cpu", "rocm:0", "rocm:1", "cuda:0"];
+    replays::said_of(&devices, &calls, fault, Ending::Return)
 }
 
 #[test]

@@ -64,6 +64,17 @@ impl Hold {
         is_held.then(|| Self { core, counts: true })
     }
 
+    /// That of a call whose caller does not name the stream: the owner of a stream of others may end it meanwhile.
+    pub(super) fn unseen(core: Arc<StreamCore>) -> Option<Self> {
+        if core.is_of_others() {
+            return Some(Self {
+                core,
+                counts: false,
+            });
+        }
+        Self::of(core)
+    }
+
     /// The same stream, which its owner may end all the same.
     pub(crate) fn uncounted(&self) -> Self {
         Self {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crossdock_sdk::abi::{DefaultStream, EventHandle, Status, StreamHandle};
+use crossdock_sdk::deadline::Deadline;
 
 use crate::devices::device::Device;
 use crate::error::Error;
@@ -99,7 +100,8 @@ impl Stream {
         Some(Self(known, device.clone()))
     }
 
-    /// The streams of a device that are alive, whatever runtime asked for them.
+    /// The streams of a device that are alive, whatever runtime asked for them. The owner of a stream of others may end
+    /// it meanwhile.
     pub(crate) fn all_of(device: &Device) -> impl Iterator<Item = Self> {
         let cores = device.plugin().streams().of(device.index());
         cores.into_iter().map(|core| Self(core, device.clone()))
@@ -187,6 +189,42 @@ impl Stream {
         let hooks = self.device().hooks();
         self.0
             .tell(|| hooks.synchronize_stream(self.0.handle, limit))
+    }
+
+    /// As [`Stream::synchronize`], of a stream that its owner may end meanwhile: nothing is asked of it then.
+    pub(crate) fn synchronize_unseen(&self, deadline: Deadline) -> Result<(), Error> {
+        if !self.is_of_others() {
+            return self.synchronize(deadline.left());
+        }
+        let end = match self.record() {
+            // Everybody let go of it.
+            Err(error) if error.is_unsupported() => return Ok(()),
+            // It makes no more events, and drained what was there.
+            Err(error) if error.status() == Some(Status::RETIRED) => {
+                return self.synchronize(deadline.left());
+            }
+            end => end?,
+        };
+        match end.synchronize(deadline.left()) {
+            // With the stream, which its owner has ended by now, the event may have gone too.
+            Err(error) if error.status() != Some(Status::TIMEOUT) && self.is_left() => Ok(()),
+            Err(error) if error.is_failure_of_work() => {
+                // Whoever waits for the stream itself is not told again.
+                let (hooks, at_once) = (self.device().hooks(), Some(Duration::ZERO));
+                let told = self.0.tell(|| {
+                    self.with_submit_lock(|handle| hooks.synchronize_stream(handle, at_once))
+                });
+                drop(told);
+                Err(error)
+            }
+            ended => ended,
+        }
+    }
+
+    /// Whether everybody let go of it, a stream of others.
+    fn is_left(&self) -> bool {
+        self.with_submit_lock(|_| Ok(()))
+            .is_err_and(|error| error.is_unsupported())
     }
 
     /// Whether its work is done.

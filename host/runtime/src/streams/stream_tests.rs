@@ -1,10 +1,10 @@
 //! One stream where the device has one: for all threads, all runtimes, and however it was named.
 #![expect(unsafe_code, reason = "wraps streams of a plugin made for tests")]
 
-use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Barrier, Mutex};
 
-use crossdock_sdk::abi::Status;
+use crossdock_sdk::abi::{EventHandle, Status};
 use crossdock_sdk::dlpack::{Dtype, Layout};
 
 use crate::plugins::plugin::Plugin;
@@ -243,6 +243,45 @@ fn a_device_waits_for_the_streams_of_all_runtimes_also_behind_one_that_failed() 
     assert_eq!(failed.status(), Some(Status::VENDOR));
     assert_eq!(given.waits.load(SeqCst), 3, "the failed one was the first");
     drop((default, streams));
+}
+
+#[test]
+fn a_wait_for_a_device_leaves_a_stream_of_others_to_its_owner_who_ends_it_meanwhile() {
+    let device = device(&test_plugin_streams::plugin::<62>());
+    let given = given::<62>();
+    let kept = Mutex::new(Some(wrap(&device, 77)));
+    let inside = device.clone();
+    let gone = Arc::<AtomicBool>::default();
+    let ended = Arc::clone(&gone);
+    let _default = Stream::default_of(&device).unwrap();
+    let last = wrap(&device, 77).record().unwrap().handle().raw();
+    *given.in_event_synchronize.lock().unwrap() = Some(Arc::new(move || {
+        drop(kept.lock().unwrap().take());
+        // With the stream goes the next event, which is at the end of its work.
+        given.end(EventHandle::from_raw(last + 1), Status::VENDOR);
+        ended.store(Stream::find(&inside, 77).is_none(), SeqCst);
+    }));
+    device.synchronize(None).unwrap();
+    assert!(
+        gone.load(SeqCst),
+        "the owner had it back while the device was waited for"
+    );
+    assert_eq!(given.waits.load(SeqCst), 1, "for the default stream alone");
+}
+
+#[test]
+fn a_wait_for_a_device_tells_once_that_work_of_others_failed() {
+    let device = device(&test_plugin_streams::plugin::<63>());
+    let given = given::<63>();
+    let (_default, others) = (Stream::default_of(&device).unwrap(), wrap(&device, 77));
+    let handle = *given.live().keys().next().unwrap();
+    let last = others.record().unwrap().handle().raw();
+    // The next event is at the end of the work.
+    given.end(EventHandle::from_raw(last + 1), Status::VENDOR);
+    given.failed.store(handle, SeqCst);
+    let failed = device.synchronize(None).unwrap_err();
+    assert_eq!(failed.status(), Some(Status::VENDOR));
+    others.synchronize(None).unwrap();
 }
 
 #[test]

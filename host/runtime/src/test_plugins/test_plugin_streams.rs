@@ -63,6 +63,7 @@ pub(crate) struct Given {
     /// Once the answer is known.
     pub(crate) behind_stream_query: Mutex<Option<Step>>,
     pub(crate) in_event_query: Mutex<Option<Step>>,
+    pub(crate) in_event_synchronize: Mutex<Option<Step>>,
     pub(crate) in_event_destroy: Mutex<Option<Step>>,
     /// The host functions, and their words, that it takes and panics. Where there is no place for
     /// them it has no such calls.
@@ -96,6 +97,7 @@ impl Given {
             in_stream_query: Mutex::new(None),
             behind_stream_query: Mutex::new(None),
             in_event_query: Mutex::new(None),
+            in_event_synchronize: Mutex::new(None),
             in_event_destroy: Mutex::new(None),
             calls_before_a_panic: Mutex::new(None),
         }
@@ -170,7 +172,7 @@ fn every(place: &Mutex<Option<Step>>) {
     }
 }
 
-static GIVEN: [Given; 62] = [const { Given::new() }; 62];
+static GIVEN: [Given; 64] = [const { Given::new() }; 64];
 
 /// The handle of the default stream, and its native.
 const DEFAULT: u64 = 1;
@@ -344,6 +346,7 @@ impl<const N: usize> Streams for CountedStreams<N> {
 
     fn event_synchronize(&self, event: EventHandle, limit: u64) -> Result<(), Error> {
         GIVEN[N].limits.lock().unwrap().push(limit);
+        once(&GIVEN[N].in_event_synchronize);
         GIVEN[N].answer("event_synchronize", event)
     }
 

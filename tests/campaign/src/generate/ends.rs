@@ -63,7 +63,7 @@ impl Writer {
     }
 
     /// A new tensor, on this device unless it is memory of others.
-    fn tensor_on(&mut self, t: usize, on: usize) -> Call {
+    pub(super) fn tensor_on(&mut self, t: usize, on: usize) -> Call {
         let mut call = self.new_tensor(t);
         if let Call::Make { device, .. } = &mut call {
             *device = on;
@@ -114,7 +114,7 @@ impl Writer {
     }
 
     /// Mostly the stream waits for the host.
-    fn held(&mut self, s: usize) {
+    pub(super) fn held(&mut self, s: usize) {
         if !self.random.once_in(3) {
             let e = self.random.index(EVENTS);
             let fails = false;
@@ -123,7 +123,7 @@ impl Writer {
     }
 
     /// The values on a device, in the order of a stream.
-    fn read_on(&mut self, t: usize, (of, device): (usize, usize), s: usize) {
+    pub(super) fn read_on(&mut self, t: usize, (of, device): (usize, usize), s: usize) {
         let Some(source) = self.tensors[of].clone() else {
             return;
         };
@@ -157,6 +157,7 @@ mod tests {
             threads: 1,
             length: 80,
             failures: false,
+            drivers: 0,
         };
         let programs = (0..50).map(|seed| program(seed, setup));
         let has = |ops: Vec<crate::program::Op>| {

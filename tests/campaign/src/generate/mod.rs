@@ -1,9 +1,12 @@
 //! Random programs: the same for the same seed, and mostly of calls that are not refused.
 
+mod clients;
 mod ends;
 
 use std::collections::VecDeque;
 
+use self::clients::Clients;
+pub use self::clients::amid;
 use crate::model::{View, compact};
 use crate::program::{Call, Element, Op, Way};
 
@@ -57,6 +60,18 @@ pub struct Setup {
     pub length: usize,
     /// Whether host events may be completed with a failure, or dropped.
     pub failures: bool,
+    /// The devices of simulated drivers, where clients may come: a bit for each.
+    pub drivers: u64,
+}
+
+/// Those of the devices that a simulated driver has.
+#[must_use]
+pub fn drivers(devices: &[String]) -> u64 {
+    let is_of_one = |name: &str| name.starts_with("cuda") || name.starts_with("rocm");
+    let devices = devices.iter().enumerate();
+    devices.fold(0, |all, (device, name)| {
+        all | u64::from(is_of_one(name)) << device
+    })
 }
 
 const TENSORS: usize = 6;
@@ -75,6 +90,7 @@ pub fn program(seed: u64, setup: Setup) -> Vec<Op> {
         tensors: vec![None; TENSORS],
         exports: vec![None; EXPORTS],
         planned: VecDeque::new(),
+        clients: Clients::default(),
     };
     let mut ops = Vec::with_capacity(setup.length);
     for s in 0..2 {
@@ -100,11 +116,13 @@ struct Writer {
     exports: Vec<Option<View>>,
     /// Calls that follow one another.
     planned: VecDeque<Call>,
+    clients: Clients,
 }
 
 impl Writer {
     fn op(&mut self, call: Call) -> Op {
         let thread = self.random.index(self.setup.threads);
+        let thread = self.thread_of(&call, thread);
         let runtime = self.random.index(self.setup.runtimes);
         Op {
             thread,
@@ -191,6 +209,9 @@ impl Writer {
     fn any(&mut self) -> Option<Call> {
         if let Some(next) = self.planned.pop_front() {
             return Some(next);
+        }
+        if self.setup.drivers != 0 && self.random.once_in(8) {
+            return self.client();
         }
         match self.random.below(100) {
             0..=5 => {

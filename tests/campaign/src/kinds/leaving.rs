@@ -1,6 +1,6 @@
-//! Exit and fork in the middle of a random program.
+//! Exit and fork in the middle of a random program, mostly while a client captures or its context is current.
 
-use crate::generate::{Random, Setup, program};
+use crate::generate::{Random, Setup, amid, drivers, program};
 use crate::plan::Plan;
 use crate::program::{Case, Ending, Engine, Language};
 
@@ -21,6 +21,14 @@ pub(super) fn case(devices: &[String], plan: &Plan, number: u64) -> Case {
         threads: random.one(&[1, 2, 4]),
         length,
         failures: false,
+        drivers: drivers(devices),
+    };
+    let ops = program(seed + 1_000_000, setup);
+    let amid = amid(&ops);
+    // Mostly in the middle of what a client does, where there is one.
+    let moment = match amid.is_empty() || random.once_in(3) {
+        true => moment,
+        false => random.one(&amid),
     };
     let is_exit = number.is_multiple_of(2);
     Case {
@@ -42,6 +50,6 @@ pub(super) fn case(devices: &[String], plan: &Plan, number: u64) -> Case {
             queues: 8,
             fault: None,
         },
-        programs: vec![program(seed + 1_000_000, setup)],
+        programs: vec![ops],
     }
 }

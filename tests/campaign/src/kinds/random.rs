@@ -4,7 +4,7 @@
 
 use crossdock_sdk::abi::Status;
 
-use crate::generate::{Random, Setup, program};
+use crate::generate::{Random, Setup, drivers, program};
 use crate::plan::Plan;
 use crate::program::{Case, Ending, Engine, Language};
 
@@ -94,7 +94,7 @@ pub(super) fn case(devices: &[String], plan: &Plan, number: u64) -> Case {
 fn variant(devices: &[String], seed: u64, queues: u32, status: Status) -> Case {
     let mut random = Random::new(seed ^ 0x5eed);
     let mut failing = Random::new(seed ^ u64::from(status.raw().unsigned_abs()) << 32 ^ 0xfa11);
-    let is_of_driver = has_driver(devices) && failing.once_in(3);
+    let is_of_driver = drivers(devices) != 0 && failing.once_in(3);
     let has_fault = |is_meant: bool| is_meant && !status.is_ok();
     let fault = has_fault(!is_of_driver).then(|| rules(status, seed));
     let of_driver = has_fault(is_of_driver).then(|| driver_faults(&mut failing));
@@ -106,6 +106,7 @@ fn variant(devices: &[String], seed: u64, queues: u32, status: Status) -> Case {
         threads: random.one(&[1, 1, 2, 4]),
         length: 20 + random.below(60) as usize,
         failures: seed % 8 == 2,
+        drivers: drivers(devices),
     };
     let programs = if crowd { 8 } else { 1 };
     let setup = Setup {
@@ -138,11 +139,6 @@ fn rules(status: Status, seed: u64) -> String {
     let rule = |(number, hook): (u64, &&str)| format!("{hook}:p0.03@{}={name}", seed * 64 + number);
     let rules: Vec<String> = (0..).zip(&HOOKS).map(rule).collect();
     rules.join(",")
-}
-
-fn has_driver(devices: &[String]) -> bool {
-    let is_of_one = |name: &String| name.starts_with("cuda") || name.starts_with("rocm");
-    devices.iter().any(is_of_one)
 }
 
 /// Up to three calls of the driver that fail, or work that they put on a stream.

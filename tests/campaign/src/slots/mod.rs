@@ -1,8 +1,11 @@
 //! The calls of a program in Rust: the places with tensors, streams, events and exports, and each call.
 #![expect(unsafe_code, reason = "takes memory of others over")]
 
+mod clients;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::thread::ThreadId;
 
 use crossdock::{Error, Event, Registration, RouteKind, Stream, Tensor};
 use crossdock_sdk::abi::{Capabilities, MemoryKind, Status};
@@ -11,6 +14,7 @@ use crossdock_sdk::dlpack::{
 };
 
 use crate::caller::{Caller, Failed, HostEvent, HostEvents, Outcome, Seen, Stop, at, peek};
+use crate::clients::{Block, Client};
 use crate::driver;
 use crate::foreign::{Lent, receive};
 use crate::model::{View, part_of};
@@ -28,6 +32,11 @@ pub(crate) struct Slots {
     registrations: BTreeMap<usize, Registration>,
     host_events: HostEvents,
     lent: Vec<Lent>,
+    clients: BTreeMap<usize, Client>,
+    /// What clients lent, by the places of the tensors that it became.
+    blocks: BTreeMap<usize, Arc<Block>>,
+    /// The threads that have a client's context, with the client and their device before.
+    entered: Vec<(ThreadId, usize, i32)>,
 }
 
 impl Caller for Slots {
@@ -59,6 +68,10 @@ impl Caller for Slots {
     fn lent(&self) -> &[Lent] {
         &self.lent
     }
+
+    fn clients_go(&mut self) -> Result<(), String> {
+        Self::clients_go(self)
+    }
 }
 
 impl Slots {
@@ -72,6 +85,9 @@ impl Slots {
             registrations: BTreeMap::new(),
             host_events: HostEvents::default(),
             lent: Vec::new(),
+            clients: BTreeMap::new(),
+            blocks: BTreeMap::new(),
+            entered: Vec::new(),
         }
     }
 
@@ -104,6 +120,7 @@ impl Slots {
             | Call::Register { .. }
             | Call::Unregister { .. }
             | Call::DropTensor { .. } => self.hand_over(op),
+            Call::Client { c, does } => self.client(op, (*c, does), of),
             _ => self.order(op),
         }
     }

@@ -1,5 +1,7 @@
 //! Holds each answer of the runtime against the model.
 
+mod clients;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
@@ -8,8 +10,10 @@ use crossdock_sdk::abi::Status;
 use crate::caller::{Failed, Failure, Outcome};
 use crate::foreign::Lent;
 use crate::model::{Model, View, content, elements_of, filling, part_of};
-use crate::program::{Call, Op};
+use crate::program::{Call, Does, Op};
 use crate::verdict::{Finding, What};
+
+use self::clients::Clients;
 
 /// What a call is going to touch, as the model knows it before the call.
 #[derive(Debug, Default)]
@@ -38,14 +42,20 @@ pub(crate) struct Judge {
     faulty: bool,
     /// How many calls were refused with a reason.
     pub(crate) refused: usize,
+    clients: Clients,
+    /// The states that the program came to.
+    pub(crate) reached: BTreeSet<&'static str>,
 }
 
 impl Judge {
-    pub(crate) fn new(faulty: bool) -> Self {
-        Self {
+    /// `are_others`: other programs run at the same time.
+    pub(crate) fn new(faulty: bool, are_others: bool) -> Self {
+        let mut judge = Self {
             faulty,
             ..Self::default()
-        }
+        };
+        judge.clients.are_others = are_others;
+        judge
     }
 
     /// The places of tensors that are not empty.
@@ -167,6 +177,13 @@ impl Judge {
                 target: tensor(t),
                 ..Touched::default()
             },
+            Call::Client {
+                does: Does::Take { of, .. },
+                ..
+            } => Touched {
+                source: tensor(of),
+                ..Touched::default()
+            },
             Call::Import { x, .. } => Touched {
                 source: self.exports.get(x).cloned(),
                 ..Touched::default()
@@ -182,9 +199,17 @@ impl Judge {
         touched: Touched,
         outcome: Outcome,
     ) -> Result<(), Finding> {
+        let is_made = !matches!(outcome, Outcome::Skipped);
+        if is_made {
+            self.meet(op, &touched);
+        }
         match outcome {
             Outcome::Skipped => Ok(()),
             Outcome::Failed(failed) => self.failed(&op.call, &touched, &failed),
+            Outcome::Captured(count) => match &op.call {
+                Call::Client { c, .. } => self.captured(*c, count),
+                _ => Ok(()),
+            },
             Outcome::Idle(idle) => self.asked(&op.call, idle),
             Outcome::Bytes(bytes) => self.read(&op.call, &touched, &bytes),
             Outcome::Made {
@@ -192,7 +217,10 @@ impl Judge {
                 read_only,
                 strides,
             } => self.made(&op.call, touched, (alias, read_only, strides)),
-            Outcome::Done => self.done(&op.call, touched),
+            Outcome::Done => match &op.call {
+                Call::Client { c, does } => self.client_did(op, (*c, does), &touched),
+                call => self.done(call, touched),
+            },
         }
     }
 
@@ -255,6 +283,7 @@ impl Judge {
                 *t,
                 self.moved(source, *device, touched.stream.is_some(), alias),
             )),
+            (Call::Client { c, does }, source) => self.client_lent((*c, does), source),
             (call, Some(source)) => {
                 if matches!(call, Call::Strange { .. }) {
                     self.model.memory(&source).shared = true;
@@ -308,6 +337,7 @@ impl Judge {
     }
 
     fn done(&mut self, call: &Call, touched: Touched) -> Result<(), Finding> {
+        self.not_captured(call, &touched)?;
         match call {
             Call::CopyFrom { .. } => {
                 let (Some(to), Some(from)) = (touched.target, touched.source) else {
@@ -411,6 +441,7 @@ impl Judge {
 
     /// A stream that is held has something to do.
     fn asked(&self, call: &Call, idle: bool) -> Result<(), Finding> {
+        self.not_captured(call, &Touched::default())?;
         match call {
             Call::Ask { s } if idle && self.held.contains(s) => Err(Finding::new(
                 What::Answer,
@@ -430,6 +461,9 @@ impl Judge {
         if let Call::Hold { e, .. } = call {
             self.is_made(*e);
         }
+        if let Call::Client { c, does } = call {
+            self.client_failed(*c, does);
+        }
         if self.faulty {
             if let Some(view) = &touched.target
                 && matches!(
@@ -441,6 +475,10 @@ impl Judge {
                 self.model.memory(view).doubtful = true;
                 self.early.clear();
             }
+            return Ok(());
+        }
+        if self.is_captured(call, touched, error) && !error.why.is_empty() {
+            self.refused += 1;
             return Ok(());
         }
         let overlaps = touched.target.as_ref().is_some_and(View::overlaps_itself);
@@ -500,7 +538,7 @@ mod tests {
 
     /// What the judge says of a look at memory after these calls, when the held work has written it.
     fn look_after(holds: usize) -> Result<(), Finding> {
-        let mut judge = Judge::new(false);
+        let mut judge = Judge::new(false, false);
         let hold = || Call::Hold {
             e: 0,
             s: 0,

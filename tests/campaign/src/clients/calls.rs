@@ -1,0 +1,65 @@
+//! What another library over a simulated driver does, as data.
+
+use serde::{Deserialize, Serialize};
+
+use crate::program::Element;
+
+/// A call of a client. Those who are not there, or in the way of whose own capture it is, leave it out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(clippy::exhaustive_enums, reason = "the interpreter names each")]
+#[expect(missing_docs, reason = "places, as those of the calls of Crossdock")]
+pub enum Does {
+    /// It comes, with a stream in the device's primary context or in one of its `own`, which no thread has.
+    /// `blocking`: the stream waits for the legacy default one. `known`: Crossdock may be told of the stream.
+    Come {
+        device: usize,
+        own: bool,
+        blocking: bool,
+        known: bool,
+    },
+    /// Crossdock takes its stream.
+    Wrap {
+        s: usize,
+    },
+    /// It lends device memory which work on its stream writes: of a pool, or of its context.
+    Lend {
+        t: usize,
+        element: Element,
+        shape: Vec<i64>,
+        seed: u8,
+        pool: bool,
+    },
+    /// It reads a tensor by work on its stream, and lends what it has read. It gives the export back at once and says
+    /// on which stream it reads, or where it `waits` once the work is over.
+    Take {
+        t: usize,
+        of: usize,
+        pool: bool,
+        waits: bool,
+    },
+    /// Its context, or HIP's device, becomes the thread's current one, until it leaves.
+    Enter,
+    Leave,
+    /// Its stream captures: globally, for the thread, or relaxed.
+    Capture {
+        mode: u8,
+    },
+    EndCapture,
+    /// Planted: a call that its capture forbids.
+    Meddle,
+    /// Planted: work of somebody else's on its stream, which is captured with its own.
+    Join,
+    /// Planted: what it lent is spoilt while others may still use it.
+    Hasten {
+        t: usize,
+    },
+    /// Planted: its context becomes current, and it says nothing of that.
+    Intrude,
+}
+
+impl Does {
+    /// Whether the thread's current context is another one behind it.
+    pub(crate) const fn moves_context(&self) -> bool {
+        matches!(self, Self::Enter | Self::Leave)
+    }
+}

@@ -1,0 +1,132 @@
+//! Device memory that a client lends.
+
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::clients::vendor::{Answer, Vendor, again};
+use crate::foreign;
+
+/// What gives memory of a client back, on whatever thread.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    pub(crate) vendor: Vendor,
+    pub(crate) device: c_int,
+    pub(crate) context: u64,
+    /// The stream on which memory is given back: never captured, and never Crossdock's.
+    pub(crate) returns: u64,
+    /// Memory that is freed once the client goes, for the driver's free waits for the whole device.
+    pub(crate) kept: Mutex<Vec<u64>>,
+    /// What the driver refused while memory was given back.
+    pub(crate) refused: Mutex<Vec<String>>,
+}
+
+impl Desk {
+    /// Makes calls in the client's context; the thread is as before then.
+    pub(crate) fn within<T>(&self, calls: impl FnOnce(&Vendor) -> Answer<T>) -> Answer<T> {
+        let before = self.vendor.enter(self.context, self.device)?;
+        let answer = calls(&self.vendor);
+        self.vendor.leave(&before)?;
+        answer
+    }
+
+    pub(crate) fn complain(&self, what: &str, answer: Answer) {
+        if let Err(code) = answer {
+            let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+            refused.push(format!("a client's {what} was answered {code}"));
+        }
+    }
+}
+
+/// One block of it.
+#[derive(Debug)]
+pub(crate) struct Block {
+    pub(crate) address: u64,
+    bytes: usize,
+    is_pooled: bool,
+    /// It has been spoilt already.
+    is_gone: AtomicBool,
+    desk: Arc<Desk>,
+    /// The end of the client's own work on it.
+    ready: Mutex<Option<u64>>,
+}
+
+impl Block {
+    /// Device memory, of the context or in the order of the client's stream.
+    pub(crate) fn new(desk: &Arc<Desk>, bytes: usize, pool: Option<u64>) -> Answer<Arc<Self>> {
+        let bytes = bytes.max(1);
+        let address = desk.within(|vendor| vendor.allocate(bytes, pool))?;
+        Ok(Arc::new(Self {
+            address,
+            bytes,
+            is_pooled: pool.is_some(),
+            is_gone: AtomicBool::new(false),
+            desk: Arc::clone(desk),
+            ready: Mutex::new(None),
+        }))
+    }
+
+    /// All that is on the client's stream now is before it is given back.
+    pub(crate) fn after(&self, stream: u64) -> Answer {
+        let event = self.desk.within(|vendor| vendor.record(stream))?;
+        let before = self
+            .ready
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .replace(event);
+        before.map_or(Ok(()), |before| {
+            self.desk.within(|vendor| vendor.destroy_event(before))
+        })
+    }
+
+    /// Spoils it in the order of the client's work alone, and frees it where it is a pool's.
+    pub(crate) fn give_back(&self) {
+        if self.is_gone.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        let desk = &self.desk;
+        let ready = *self.ready.lock().unwrap_or_else(PoisonError::into_inner);
+        let spoilt = desk.within(|vendor| {
+            if let Some(ready) = ready {
+                again(|| vendor.wait(desk.returns, ready))?;
+                vendor.destroy_event(ready)?;
+            }
+            again(|| vendor.fill(self.address, self.bytes, desk.returns))?;
+            match self.is_pooled {
+                true => vendor.free(self.address, Some(desk.returns)),
+                false => Ok(()),
+            }
+        });
+        if !self.is_pooled {
+            let mut kept = desk.kept.lock().unwrap_or_else(PoisonError::into_inner);
+            kept.push(self.address);
+        }
+        desk.complain("return of memory", spoilt);
+    }
+}
+
+/// Who has a block until its tensor is released.
+#[derive(Debug)]
+pub(crate) struct Owner {
+    pub(crate) block: Arc<Block>,
+    pub(crate) releases: Arc<AtomicU32>,
+    process: u32,
+}
+
+impl Owner {
+    pub(crate) fn new(block: Arc<Block>) -> Self {
+        Self {
+            block,
+            releases: Arc::default(),
+            process: std::process::id(),
+        }
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        foreign::released(self.process);
+        self.block.give_back();
+        self.releases.fetch_add(1, Ordering::SeqCst);
+    }
+}

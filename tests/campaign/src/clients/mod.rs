@@ -1,0 +1,245 @@
+//! Clients: other libraries in the process, over a simulated driver. They have contexts and streams of their own,
+//! lend device memory, read what Crossdock hands out, and capture their streams.
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | `calls` | what they do, as data |
+//! | `vendor` | the functions of a driver that they call |
+//! | `memory` | memory that they lend: spoilt and given back in stream order, on whatever thread |
+//!
+//! A client minds its manners: all that it does is ordered by what Crossdock and the vendors document, and its calls
+//! let the captures of others go on.
+
+pub(crate) mod calls;
+pub(crate) mod memory;
+mod vendor;
+
+use std::ffi::c_int;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, ThreadId};
+
+pub(crate) use self::memory::{Block, Desk, Owner};
+pub(crate) use self::vendor::Answer;
+use self::vendor::{Vendor, again};
+
+/// Relaxed captures may be ended by any thread.
+const RELAXED: u8 = 2;
+
+/// A library.
+#[derive(Debug)]
+pub(crate) struct Client {
+    pub(crate) desk: Arc<Desk>,
+    pub(crate) stream: u64,
+    /// Index of its device in the case.
+    pub(crate) device: usize,
+    /// Whether Crossdock may know its stream.
+    pub(crate) is_known: bool,
+    is_own: bool,
+    /// The thread that began a capture on its stream, and the mode.
+    capture: Option<(ThreadId, u8)>,
+    /// What it wrote device memory from.
+    pinned: Vec<u64>,
+    /// The memory that captured work is about.
+    scratch: u64,
+}
+
+/// What a client is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Kind {
+    pub(crate) device: usize,
+    pub(crate) is_own: bool,
+    pub(crate) is_blocking: bool,
+    pub(crate) is_known: bool,
+}
+
+impl Client {
+    /// One that comes to a device of a plugin; `None` where the plugin is of no simulated driver.
+    pub(crate) fn new(kind: Kind, plugin: &str, ordinal: u32) -> Option<Answer<Self>> {
+        Vendor::of(plugin).map(|vendor| Self::come(kind, vendor, ordinal as c_int))
+    }
+
+    fn come(kind: Kind, vendor: Vendor, device: c_int) -> Answer<Self> {
+        let is_own = kind.is_own;
+        let context = match (vendor.has_contexts(), is_own) {
+            (false, _) => 0,
+            (true, true) => vendor.create_context(device)?,
+            (true, false) => vendor.retain_primary(device)?,
+        };
+        let mut desk = Desk {
+            vendor,
+            device,
+            context,
+            returns: 0,
+            kept: Mutex::default(),
+            refused: Mutex::default(),
+        };
+        let made = desk.within(|vendor| {
+            let returns = vendor.create_stream(false)?;
+            let stream = vendor.create_stream(kind.is_blocking);
+            let scratch = vendor.allocate(64, None);
+            Ok((returns, stream, scratch))
+        });
+        let (returns, stream, scratch) = made.unwrap_or((0, Err(0), Err(0)));
+        desk.returns = returns;
+        let client = Self {
+            desk: Arc::new(desk),
+            stream: stream.unwrap_or(0),
+            device: kind.device,
+            is_known: kind.is_known,
+            is_own,
+            capture: None,
+            pinned: Vec::new(),
+            scratch: scratch.unwrap_or(0),
+        };
+        match made.and(stream).and(scratch) {
+            Ok(_) => Ok(client),
+            Err(code) => {
+                let _ended = client.end();
+                Err(code)
+            }
+        }
+    }
+
+    pub(crate) const fn is_capturing(&self) -> bool {
+        self.capture.is_some()
+    }
+
+    /// Memory of its own that work on its stream writes.
+    pub(crate) fn write(&mut self, bytes: &[u8], pool: bool) -> Answer<Arc<Block>> {
+        let pinned = self.desk.within(|vendor| vendor.pin(bytes))?;
+        self.pinned.push(pinned);
+        let block = self.block(bytes.len(), pool)?;
+        self.copied(block, pinned, bytes.len())
+    }
+
+    /// Memory of its own with what is at an address once its stream comes to that.
+    pub(crate) fn copy_of(&self, from: u64, bytes: usize, pool: bool) -> Answer<Arc<Block>> {
+        let block = self.block(bytes, pool)?;
+        self.copied(block, from, bytes)
+    }
+
+    fn block(&self, bytes: usize, pool: bool) -> Answer<Arc<Block>> {
+        let block = Block::new(&self.desk, bytes, pool.then_some(self.stream))?;
+        // The memory is there once the stream comes to it.
+        self.end_of(block)
+    }
+
+    fn copied(&self, block: Arc<Block>, from: u64, bytes: usize) -> Answer<Arc<Block>> {
+        let copy = |vendor: &Vendor| vendor.copy(block.address, from, bytes, self.stream);
+        let copied = if bytes == 0 {
+            Ok(())
+        } else {
+            self.desk.within(copy)
+        };
+        let block = self.end_of(block)?;
+        if copied.is_err() {
+            block.give_back();
+        }
+        copied.map(|()| block)
+    }
+
+    /// The block with all that is on the stream before its return.
+    fn end_of(&self, block: Arc<Block>) -> Answer<Arc<Block>> {
+        let noted = block.after(self.stream);
+        if noted.is_err() {
+            let _waited = self.synchronize();
+            block.give_back();
+        }
+        noted.map(|()| block)
+    }
+
+    pub(crate) fn synchronize(&self) -> Answer {
+        self.desk
+            .within(|vendor| again(|| vendor.synchronize(self.stream)))
+    }
+
+    /// Makes its context the thread's current one; the device before it.
+    pub(crate) fn enter(&self) -> Answer<c_int> {
+        self.desk.vendor.push(self.desk.context, self.desk.device)
+    }
+
+    /// Undoes that; whether it was still the thread's current one.
+    pub(crate) fn leave(&self, before: c_int) -> Answer<bool> {
+        let desk = &self.desk;
+        let own = match desk.vendor.has_contexts() {
+            true => desk.context,
+            false => desk.device as u64,
+        };
+        desk.vendor.pop(before).map(|popped| popped == own)
+    }
+
+    /// Begins a capture, and puts something of its own into it.
+    pub(crate) fn capture(&mut self, mode: u8) -> Answer {
+        let begin = |vendor: &Vendor| vendor.begin_capture(self.stream, c_int::from(mode));
+        self.desk.within(begin)?;
+        self.capture = Some((thread::current().id(), mode));
+        let filled = self
+            .desk
+            .within(|vendor| vendor.fill(self.scratch, 64, self.stream));
+        if filled.is_err() {
+            let _ended = self.end_capture();
+        }
+        filled
+    }
+
+    /// Ends its capture; how much was captured. `None` where there is none that this thread may end.
+    pub(crate) fn end_capture(&mut self) -> Option<Answer<usize>> {
+        let may_end =
+            |&(thread, mode): &(ThreadId, u8)| mode == RELAXED || thread == thread::current().id();
+        self.capture.take_if(|capture| may_end(capture))?;
+        Some(self.desk.within(|vendor| vendor.end_capture(self.stream)))
+    }
+
+    /// A call that a capture forbids to those who do not let it go on.
+    pub(crate) fn meddle(&self) -> Answer {
+        match self.desk.vendor.query(self.stream) {
+            Err(code) if code < 900 => Err(code),
+            _ => Ok(()),
+        }
+    }
+
+    /// Work on its stream, whatever becomes of it.
+    pub(crate) fn join(&self) -> Answer {
+        self.desk
+            .within(|vendor| vendor.fill(self.scratch, 64, self.stream))
+    }
+
+    /// It goes, and gives back what it has.
+    pub(crate) fn end(mut self) -> Result<(), String> {
+        let desk = Arc::clone(&self.desk);
+        let _ended = self.end_capture();
+        let streams = [self.stream, desk.returns];
+        for stream in streams.into_iter().filter(|stream| *stream != 0) {
+            let waited = desk.within(|vendor| again(|| vendor.synchronize(stream)));
+            desk.complain("wait", waited);
+        }
+        let kept = std::mem::take(&mut *desk.kept.lock().unwrap_or_else(PoisonError::into_inner));
+        for address in kept
+            .into_iter()
+            .chain([self.scratch].into_iter().filter(|it| *it != 0))
+        {
+            desk.complain("free", desk.within(|vendor| vendor.free(address, None)));
+        }
+        for address in std::mem::take(&mut self.pinned) {
+            desk.complain(
+                "free of pinned memory",
+                desk.within(|vendor| vendor.unpin(address)),
+            );
+        }
+        for stream in streams.into_iter().filter(|stream| *stream != 0) {
+            desk.complain(
+                "end of a stream",
+                desk.within(|vendor| vendor.destroy_stream(stream)),
+            );
+        }
+        if desk.vendor.has_contexts() {
+            let ended = match self.is_own {
+                true => desk.vendor.destroy_context(desk.context),
+                false => desk.vendor.release_primary(desk.device),
+            };
+            desk.complain("end of a context", ended);
+        }
+        let refused = desk.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        refused.first().map_or(Ok(()), |first| Err(first.clone()))
+    }
+}

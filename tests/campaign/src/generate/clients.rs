@@ -1,0 +1,343 @@
+//! What clients do beside Crossdock: other libraries over a simulated driver, where devices of one take part.
+
+use super::{EVENTS, STREAMS, TENSORS, Writer};
+use crate::model::{View, compact};
+use crate::program::{Call, Does, Element, Op, Way};
+
+/// Places of clients.
+const CLIENTS: usize = 3;
+/// Calls beside a capture, before it may end.
+const BESIDE: u64 = 4;
+
+/// A client as the writer knows it.
+#[derive(Debug, Clone, Copy)]
+struct Client {
+    device: usize,
+    is_known: bool,
+    /// The thread that began its capture.
+    captures: Option<usize>,
+}
+
+/// All clients of a program.
+#[derive(Debug, Default)]
+pub(super) struct Clients {
+    here: [Option<Client>; CLIENTS],
+    /// The threads that have a context of a client.
+    entered: Vec<(usize, usize)>,
+}
+
+/// The operations of a program that are made while a stream captures, or a client's context is current.
+#[must_use]
+pub fn amid(ops: &[Op]) -> Vec<usize> {
+    let (mut open, mut amid) = (0_usize, Vec::new());
+    for (index, op) in ops.iter().enumerate() {
+        if open > 0 {
+            amid.push(index);
+        }
+        let Call::Client { does, .. } = &op.call else {
+            continue;
+        };
+        match does {
+            Does::Capture { .. } | Does::Enter => open += 1,
+            Does::EndCapture | Does::Leave => open = open.saturating_sub(1),
+            _ => {}
+        }
+    }
+    amid
+}
+
+impl Writer {
+    /// The thread that has to make a call: what began on one ends there.
+    pub(super) fn thread_of(&mut self, call: &Call, drawn: usize) -> usize {
+        let Call::Client { c, does } = call else {
+            return drawn;
+        };
+        let clients = &mut self.clients;
+        match does {
+            Does::Capture { .. } => {
+                if let Some(client) = &mut clients.here[*c] {
+                    client.captures = Some(drawn);
+                }
+                drawn
+            }
+            Does::EndCapture => {
+                let client = clients.here[*c].as_mut();
+                let thread = client.and_then(|client| client.captures.take());
+                thread.unwrap_or(drawn)
+            }
+            Does::Enter => {
+                clients.entered.push((*c, drawn));
+                drawn
+            }
+            Does::Leave => {
+                let at = clients
+                    .entered
+                    .iter()
+                    .rposition(|(entered, _)| entered == c);
+                at.map_or(drawn, |at| clients.entered.remove(at).1)
+            }
+            _ => drawn,
+        }
+    }
+
+    /// Something that a client does, and maybe calls around it.
+    pub(super) fn client(&mut self) -> Option<Call> {
+        let c = self.random.index(CLIENTS);
+        let Some(client) = self.clients.here[c] else {
+            return self.coming(c);
+        };
+        let does = match self.random.below(12) {
+            _ if client.captures.is_some() => Does::EndCapture,
+            0..=2 => return Some(self.lending(c, client)),
+            3..=5 => return Some(self.taking(c, client)),
+            6..=8 => return Some(self.capturing(c, client)),
+            9 if client.is_known => Does::Wrap {
+                s: self.random.index(STREAMS),
+            },
+            9 | 10 => match self.clients.entered.last() {
+                Some(&(c, _)) => {
+                    let does = Does::Leave;
+                    return Some(Call::Client { c, does });
+                }
+                None => Does::Enter,
+            },
+            _ => Does::Enter,
+        };
+        Some(Call::Client { c, does })
+    }
+
+    fn coming(&mut self, c: usize) -> Option<Call> {
+        let drivers = self.setup.drivers;
+        let devices = (0..self.setup.devices).filter(|device| drivers >> device & 1 == 1);
+        let devices: Vec<usize> = devices.collect();
+        let device = self.random.one(&devices);
+        let is_known = !self.random.once_in(3);
+        self.clients.here[c] = Some(Client {
+            device,
+            is_known,
+            captures: None,
+        });
+        let does = Does::Come {
+            device,
+            own: !self.random.once_in(3),
+            // Else it would refuse other programs the default stream, which they wait for.
+            blocking: self.setup.runtimes == 1 && self.random.once_in(3),
+            known: is_known,
+        };
+        if is_known {
+            let s = self.random.index(STREAMS);
+            self.plan(c, Does::Wrap { s });
+        }
+        Some(Call::Client { c, does })
+    }
+
+    fn plan(&mut self, c: usize, does: Does) {
+        self.planned.push_back(Call::Client { c, does });
+    }
+
+    /// Device memory of the client, which mostly is read by pending work when the tensor ends.
+    fn lending(&mut self, c: usize, client: Client) -> Call {
+        let (t, s) = (self.random.index(TENSORS), self.random.index(STREAMS));
+        let (element, shape) = (self.random.one(&Element::ALL), self.shape());
+        self.tensors[t] = Some(View {
+            memory: 0,
+            element,
+            strides: compact(&shape),
+            shape: shape.clone(),
+            first: 0,
+            device: client.device,
+            read_only: false,
+        });
+        if !self.random.once_in(3) {
+            let device = self.random.index(self.setup.devices);
+            if self.random.once_in(2) {
+                self.planned.push_back(Call::Stream { s, device });
+            }
+            self.held(s);
+            let to = self.random.index(self.setup.devices);
+            self.read_on((t + 1) % TENSORS, (t, to), s);
+            if !self.random.once_in(3) {
+                self.tensors[t] = None;
+                self.planned.push_back(Call::DropTensor { t });
+            }
+        }
+        let does = Does::Lend {
+            t,
+            element,
+            shape,
+            seed: self.seed(),
+            pool: self.random.once_in(2),
+        };
+        Call::Client { c, does }
+    }
+
+    /// The client reads a tensor of its device, which mostly is written by pending work and ends meanwhile.
+    fn taking(&mut self, c: usize, client: Client) -> Call {
+        let (of, s) = (self.random.index(TENSORS), self.random.index(STREAMS));
+        let t = (of + 1) % TENSORS;
+        let first = self.tensor_on(of, client.device);
+        if !self.random.once_in(3) {
+            self.held(s);
+            let (seed, stream) = (self.seed(), Some(s));
+            self.planned.push_back(Call::Fill {
+                t: of,
+                seed,
+                stream,
+            });
+        }
+        self.tensors[t] = self.tensors[of].clone();
+        let (pool, waits) = (self.random.once_in(2), self.random.once_in(4));
+        self.plan(c, Does::Take { t, of, pool, waits });
+        match self.random.below(3) {
+            0 => {
+                self.tensors[of] = None;
+                self.planned.push_back(Call::DropTensor { t: of });
+            }
+            1 => {
+                let (seed, stream) = (self.seed(), self.on());
+                self.planned.push_back(Call::Fill {
+                    t: of,
+                    seed,
+                    stream,
+                });
+            }
+            _ => {}
+        }
+        first
+    }
+
+    /// The client captures its stream, mostly while Crossdock has it and work is pending there.
+    fn capturing(&mut self, c: usize, client: Client) -> Call {
+        let s = self.random.index(STREAMS);
+        let mode = self.random.below(3) as u8;
+        let (of, device) = (self.random.index(TENSORS), client.device);
+        let first = self.tensor_on(of, device);
+        if client.is_known {
+            self.plan(c, Does::Wrap { s });
+            if self.random.once_in(2) {
+                self.held(s);
+                let (seed, stream) = (self.seed(), Some(s));
+                self.planned.push_back(Call::Fill {
+                    t: of,
+                    seed,
+                    stream,
+                });
+            }
+        }
+        self.plan(c, Does::Capture { mode });
+        for _ in 0..self.random.below(BESIDE) + 2 {
+            let call = self.beside((of, s), device);
+            self.planned.push_back(call);
+        }
+        if !self.random.once_in(4) {
+            self.plan(c, Does::EndCapture);
+        }
+        first
+    }
+
+    /// A call beside a capture, on the stream or not.
+    fn beside(&mut self, (of, s): (usize, usize), device: usize) -> Call {
+        let (seed, stream) = (self.seed(), Some(s));
+        let other = (of + 1 + self.random.index(TENSORS - 1)) % TENSORS;
+        match self.random.below(14) {
+            0 => Call::Fill {
+                t: of,
+                seed,
+                stream,
+            },
+            1 => Call::To {
+                t: other,
+                of,
+                device: self.random.index(self.setup.devices),
+                way: self.random.one(&Way::ALL),
+                stream: self.random.one(&[stream, None]),
+            },
+            2 => Call::Export {
+                x: 0,
+                of,
+                stream: self.random.one(&[stream, None]),
+            },
+            3 => Call::Record {
+                e: self.random.index(EVENTS),
+                s,
+            },
+            4 => Call::Ask { s },
+            5 => Call::SyncStream { s },
+            6 => Call::SyncDevice { device },
+            7 => Call::DropTensor { t: of },
+            8 => Call::UsedOn { t: of, s },
+            9 => Call::WaitToWrite { t: of, s },
+            10 => Call::DropStream { s },
+            11 => Call::Write { t: of, seed },
+            12 => Call::Trim { device, keep: 0 },
+            _ => self.tensor_on(other, device),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Setup, program};
+    use super::*;
+
+    fn programs(drivers: u64) -> Vec<Vec<Op>> {
+        let setup = Setup {
+            devices: 3,
+            runtimes: 1,
+            threads: 4,
+            length: 60,
+            failures: false,
+            drivers,
+        };
+        (0..200).map(|seed| program(seed, setup)).collect()
+    }
+
+    fn does(op: &Op) -> Option<(usize, &Does)> {
+        match &op.call {
+            Call::Client { c, does } => Some((*c, does)),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn many_programs_have_captures_contexts_and_memory_of_clients() {
+        let programs = programs(0b110);
+        let with = |is_meant: fn(&Does) -> bool| {
+            let has = |ops: &&Vec<Op>| ops.iter().filter_map(does).any(|(_, does)| is_meant(does));
+            programs.iter().filter(has).count()
+        };
+        let captures = with(|does| matches!(does, Does::Capture { .. }));
+        let lends = with(|does| matches!(does, Does::Lend { .. }));
+        let takes = with(|does| matches!(does, Does::Take { .. }));
+        let enters = with(|does| matches!(does, Does::Enter));
+        let beside = programs.iter().filter(|ops| amid(ops).len() > 2).count();
+        let seen = [captures, lends, takes, enters, beside];
+        assert!(seen.iter().all(|programs| *programs >= 60), "{seen:?}");
+    }
+
+    #[test]
+    fn a_capture_and_a_context_end_on_the_thread_that_began_them() {
+        for ops in programs(0b110) {
+            let (mut captures, mut entered) = ([None; CLIENTS], Vec::new());
+            for op in &ops {
+                match does(op) {
+                    Some((c, Does::Capture { .. })) => captures[c] = Some(op.thread),
+                    Some((c, Does::EndCapture)) => {
+                        assert_eq!(captures[c].take(), Some(op.thread), "{ops:?}");
+                    }
+                    Some((c, Does::Enter)) => entered.push((c, op.thread)),
+                    Some((c, Does::Leave)) => {
+                        assert_eq!(entered.pop(), Some((c, op.thread)), "{ops:?}");
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn no_client_comes_where_there_is_no_simulated_driver() {
+        let mut ops = programs(0).into_iter().flatten();
+        assert!(ops.all(|op| does(&op).is_none()));
+    }
+}

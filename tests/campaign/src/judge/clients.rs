@@ -1,0 +1,405 @@
+//! What clients do to the calls of Crossdock: which of them their captures refuse, and which they have to.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crossdock_sdk::abi::Status;
+
+use super::{Judge, Touched};
+use crate::caller::{Failed, Failure};
+use crate::model::View;
+use crate::program::{Call, Does, Op};
+use crate::verdict::{Finding, What};
+
+/// A client as the judge knows it.
+#[derive(Debug, Clone, Copy)]
+struct Client {
+    device: usize,
+    is_own: bool,
+    is_known: bool,
+    /// Work on the legacy default stream of its context would join its captures.
+    is_blocking: bool,
+}
+
+/// All clients of a program, and what is between them and Crossdock.
+#[derive(Debug, Default)]
+pub(super) struct Clients {
+    here: BTreeMap<usize, Client>,
+    /// The places of streams that are a client's.
+    wraps: BTreeMap<usize, usize>,
+    /// The places of default streams, with their devices.
+    defaults: BTreeMap<usize, usize>,
+    /// Those that capture, and the threads that began it.
+    open: BTreeMap<usize, usize>,
+    /// Memories that had work on the stream of a client.
+    users: BTreeSet<(usize, usize)>,
+    /// The contexts that threads have.
+    entered: BTreeMap<usize, Vec<usize>>,
+    /// Whether clients of other programs may capture meanwhile.
+    pub(super) are_others: bool,
+}
+
+impl Judge {
+    /// The captures that are open, each with the thread that can end it.
+    pub(crate) fn captures(&self) -> Vec<(usize, usize)> {
+        let open = self.clients.open.iter();
+        open.map(|(c, thread)| (*c, *thread)).collect()
+    }
+
+    /// A call was answered, whatever it was: keeps what it did to streams, and what was reached.
+    pub(super) fn meet(&mut self, op: &Op, touched: &Touched) {
+        let clients = &mut self.clients;
+        match &op.call {
+            Call::Client { .. } => {}
+            Call::Stream { s, .. } | Call::DropStream { s } => {
+                clients.wraps.remove(s);
+                clients.defaults.remove(s);
+            }
+            Call::Default { s, device } => {
+                clients.wraps.remove(s);
+                clients.defaults.insert(*s, *device);
+            }
+            call => {
+                let named = stream_of(call).and_then(|s| clients.wraps.get(&s).copied());
+                let views = [&touched.target, &touched.source];
+                for view in views.into_iter().flatten() {
+                    clients.users.extend(named.map(|c| (view.memory, c)));
+                }
+            }
+        }
+        if matches!(op.call, Call::Client { .. }) {
+            return;
+        }
+        if !self.clients.open.is_empty() {
+            self.reached.insert("call beside a capture");
+        }
+        let entered = self.clients.entered.get(&op.thread);
+        if let Some(Some(c)) = entered.map(|entered| entered.last())
+            && self.clients.here.get(c).is_some_and(|client| client.is_own)
+        {
+            self.reached.insert("call in a foreign context");
+        }
+    }
+
+    /// A client did something.
+    pub(super) fn client_did(
+        &mut self,
+        op: &Op,
+        (c, does): (usize, &Does),
+        touched: &Touched,
+    ) -> Result<(), Finding> {
+        let clients = &mut self.clients;
+        match does {
+            Does::Come {
+                device,
+                own,
+                blocking,
+                known,
+            } => {
+                let client = Client {
+                    device: *device,
+                    is_own: *own,
+                    is_known: *known,
+                    is_blocking: *blocking,
+                };
+                clients.here.insert(c, client);
+            }
+            Does::Wrap { s } => {
+                clients.defaults.remove(s);
+                clients.wraps.insert(*s, c);
+                self.held.remove(s);
+            }
+            Does::Capture { .. } => {
+                clients.open.insert(c, op.thread);
+                let is_known = clients.here.get(&c).is_some_and(|client| client.is_known);
+                let name = match is_known {
+                    true => "capture of a known stream",
+                    false => "capture of another stream",
+                };
+                self.reached.insert(name);
+            }
+            Does::EndCapture => {
+                clients.open.remove(&c);
+            }
+            Does::Enter => clients.entered.entry(op.thread).or_default().push(c),
+            Does::Leave => {
+                let entered = clients.entered.entry(op.thread).or_default();
+                if let Some(at) = entered.iter().rposition(|entered| *entered == c) {
+                    entered.remove(at);
+                }
+            }
+            Does::Take { .. } => self.uses(c, touched.source.as_ref()),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Work on a client's stream uses a memory.
+    fn uses(&mut self, c: usize, view: Option<&View>) {
+        self.clients.users.extend(view.map(|view| (view.memory, c)));
+    }
+
+    /// A client lends memory of its own, with this content or that of a tensor.
+    pub(super) fn client_lent(
+        &mut self,
+        (c, does): (usize, &Does),
+        source: Option<View>,
+    ) -> Option<(usize, View)> {
+        let client = self.clients.here.get(&c).copied()?;
+        let (t, view) = match does {
+            Does::Lend {
+                t,
+                element,
+                shape,
+                seed,
+                ..
+            } => {
+                self.reached.insert("lent device memory");
+                (*t, self.fresh((*element, shape, client.device), *seed))
+            }
+            Does::Take { t, .. } => {
+                self.reached.insert("read by a client");
+                self.uses(c, source.as_ref());
+                (*t, self.moved(source?, client.device, true, false))
+            }
+            _ => return None,
+        };
+        if client.is_own {
+            self.reached.insert("lent by a foreign context");
+        }
+        if self.faulty {
+            // Its own work may have failed, and it looks at nothing.
+            self.model.spoil(&view);
+        }
+        self.uses(c, Some(&view));
+        Some((t, view))
+    }
+
+    /// So much was captured: what the client put there itself.
+    pub(super) fn captured(&mut self, c: usize, count: usize) -> Result<(), Finding> {
+        self.clients.open.remove(&c);
+        self.reached.insert("capture that ended well");
+        if count == 1 || self.faulty {
+            return Ok(());
+        }
+        let why = format!("{count} things were captured, and 1 is the client's");
+        Err(Finding::new(What::Answer, why))
+    }
+
+    /// A capture that was not ended as it should be is over too.
+    pub(super) fn client_failed(&mut self, c: usize, does: &Does) {
+        if matches!(does, Does::EndCapture) {
+            self.clients.open.remove(&c);
+        }
+    }
+
+    /// Whether a call was refused, as it may be, because a client captures.
+    pub(super) fn is_captured(&mut self, call: &Call, touched: &Touched, error: &Failed) -> bool {
+        let is_meant = error.kind == Failure::Hook(Status::CAPTURING)
+            && (self.on_captured(call).is_some()
+                || self.touches_captured(call, touched)
+                // A wait for a device is one for the streams of all.
+                || self.clients.are_others && matches!(call, Call::SyncDevice { .. }));
+        if is_meant {
+            self.reached.insert("refused by a capture");
+        }
+        is_meant
+    }
+
+    /// The client whose capture work on the stream would join that a call names.
+    fn on_captured(&self, call: &Call) -> Option<usize> {
+        let s = stream_of(call)?;
+        let clients = &self.clients;
+        let joins = |c: &&usize| {
+            let wraps = clients.wraps.get(&s) == Some(*c);
+            let client = clients.here.get(*c);
+            let waits = client.is_some_and(|client| {
+                client.is_blocking && clients.defaults.get(&s) == Some(&client.device)
+            });
+            wraps || waits
+        };
+        clients.open.keys().find(joins).copied()
+    }
+
+    /// Whether a call waits for work on a stream that is captured by now.
+    fn touches_captured(&self, call: &Call, touched: &Touched) -> bool {
+        let clients = &self.clients;
+        let known = clients.open.keys().filter(|c| {
+            let client = clients.here.get(*c);
+            client.is_some_and(|client| client.is_known || client.is_blocking)
+        });
+        let mut known = known.copied();
+        known.any(|c| {
+            let device = clients.here.get(&c).map(|client| client.device);
+            let views = [&touched.target, &touched.source];
+            let mut views = views.into_iter().flatten();
+            matches!(call, Call::SyncDevice { device: on } if device == Some(*on))
+                || views.any(|view| clients.users.contains(&(view.memory, c)))
+        })
+    }
+
+    /// Refuses the success of work, and of a question, on a stream that is captured.
+    pub(super) fn not_captured(&self, call: &Call, touched: &Touched) -> Result<(), Finding> {
+        let is_some = |view: &Option<View>| view.as_ref().is_some_and(|view| view.count() > 0);
+        let has_to_be_refused = match call {
+            Call::Ask { .. } | Call::Record { .. } | Call::SyncStream { .. } => true,
+            Call::Fill { .. } => is_some(&touched.target),
+            // What is copied onto itself stays as it is.
+            Call::CopyFrom { t, of, .. } => t != of && is_some(&touched.target),
+            _ => false,
+        };
+        let s = stream_of(call);
+        let c = s.and_then(|s| self.clients.wraps.get(&s));
+        if !has_to_be_refused || !c.is_some_and(|c| self.clients.open.contains_key(c)) {
+            return Ok(());
+        }
+        let why = "a call on a stream that is captured was not refused";
+        Err(Finding::new(What::Answer, why))
+    }
+}
+
+/// The stream that a call works on, or asks.
+fn stream_of(call: &Call) -> Option<usize> {
+    match call {
+        Call::To { stream, .. }
+        | Call::CopyFrom { stream, .. }
+        | Call::Fill { stream, .. }
+        | Call::Export { stream, .. } => *stream,
+        Call::Hold { s, .. }
+        | Call::Record { s, .. }
+        | Call::Wait { s, .. }
+        | Call::SyncStream { s }
+        | Call::WaitToRead { s, .. }
+        | Call::WaitToWrite { s, .. }
+        | Call::UsedOn { s, .. }
+        | Call::WrittenOn { s, .. }
+        | Call::ReadyOn { s, .. }
+        | Call::Draft { s, .. }
+        | Call::Take { s, .. }
+        | Call::Explain { s, .. }
+        | Call::Ask { s } => Some(*s),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::caller::Outcome;
+    use crate::program::Element;
+
+    fn did(judge: &mut Judge, call: Call, outcome: Outcome) -> Result<(), Finding> {
+        let op = Op {
+            thread: 0,
+            runtime: 0,
+            call,
+        };
+        let touched = judge.touched(&op.call);
+        judge.check(&op, touched, outcome)
+    }
+
+    fn client(judge: &mut Judge, does: Does) {
+        did(judge, Call::Client { c: 0, does }, Outcome::Done).unwrap();
+    }
+
+    fn refused(status: Status) -> Outcome {
+        Outcome::Failed(Failed {
+            kind: Failure::Hook(status),
+            text: "refused".to_owned(),
+            why: "its owner captures the stream".to_owned(),
+        })
+    }
+
+    /// A judge of a client whose stream is that of place 1, and captures.
+    fn capturing() -> Judge {
+        let mut judge = Judge::new(false, false);
+        client(
+            &mut judge,
+            Does::Come {
+                device: 1,
+                own: true,
+                blocking: false,
+                known: true,
+            },
+        );
+        client(&mut judge, Does::Wrap { s: 1 });
+        client(&mut judge, Does::Capture { mode: 0 });
+        judge
+    }
+
+    fn record(s: usize) -> Call {
+        Call::Record { e: 0, s }
+    }
+
+    #[test]
+    fn work_on_a_captured_stream_has_to_be_refused_and_no_other() {
+        let mut judge = capturing();
+        did(&mut judge, record(1), refused(Status::CAPTURING)).unwrap();
+        assert_eq!(
+            judge
+                .reached
+                .iter()
+                .filter(|name| name.starts_with("refused"))
+                .count(),
+            1
+        );
+        did(&mut judge, record(1), refused(Status::VENDOR)).unwrap_err();
+        did(&mut judge, record(1), Outcome::Done).unwrap_err();
+        did(&mut judge, Call::Ask { s: 1 }, Outcome::Idle(true)).unwrap_err();
+        did(&mut judge, record(2), Outcome::Done).unwrap();
+        did(&mut judge, record(2), refused(Status::CAPTURING)).unwrap_err();
+    }
+
+    #[test]
+    fn nothing_is_refused_once_the_capture_is_over() {
+        let mut judge = capturing();
+        assert_eq!(judge.captures(), [(0, 0)]);
+        let end = || Call::Client {
+            c: 0,
+            does: Does::EndCapture,
+        };
+        did(&mut judge, end(), Outcome::Captured(1)).unwrap();
+        assert!(judge.captures().is_empty());
+        did(&mut judge, record(1), Outcome::Done).unwrap();
+        did(&mut judge, record(1), refused(Status::CAPTURING)).unwrap_err();
+        client(&mut judge, Does::Capture { mode: 0 });
+        did(&mut judge, end(), Outcome::Captured(2)).unwrap_err();
+    }
+
+    #[test]
+    fn what_a_captured_stream_worked_on_may_be_refused_and_nothing_else() {
+        let mut judge = Judge::new(false, false);
+        for t in [0, 1] {
+            let tensor = Call::Make {
+                t,
+                device: 1,
+                element: Element::One,
+                shape: vec![2],
+                seed: 1,
+            };
+            let made = Outcome::Made {
+                alias: false,
+                read_only: false,
+                strides: vec![1],
+            };
+            did(&mut judge, tensor, made).unwrap();
+        }
+        client(
+            &mut judge,
+            Does::Come {
+                device: 1,
+                own: false,
+                blocking: false,
+                known: true,
+            },
+        );
+        client(&mut judge, Does::Wrap { s: 1 });
+        did(&mut judge, Call::UsedOn { t: 0, s: 1 }, Outcome::Done).unwrap();
+        client(&mut judge, Does::Capture { mode: 0 });
+        let write = |t| Call::Write { t, seed: 3 };
+        did(&mut judge, write(0), refused(Status::CAPTURING)).unwrap();
+        did(&mut judge, write(1), refused(Status::CAPTURING)).unwrap_err();
+        let device = |device| Call::SyncDevice { device };
+        did(&mut judge, device(1), refused(Status::CAPTURING)).unwrap();
+        did(&mut judge, device(2), refused(Status::CAPTURING)).unwrap_err();
+    }
+}

@@ -1,0 +1,255 @@
+//! Clients beside Crossdock: what they do, and what passes between them and it.
+#![expect(
+    unsafe_code,
+    reason = "wraps streams of clients, and looks into exports"
+)]
+
+use std::sync::Arc;
+use std::thread;
+
+use crossdock::Stream;
+use crossdock_sdk::dlpack::{DataWord, Flags, Layout, Place, Produced};
+
+use super::{Slots, seen};
+use crate::caller::{Failed, Outcome, Stop, at};
+use crate::clients::{Answer, Block, Client, Kind, Owner};
+use crate::foreign::{Lent, receive};
+use crate::model::{View, content};
+use crate::program::{Does, Op};
+
+/// A driver's refusal of a client's own call.
+fn told<T>(what: &str, answer: Answer<T>) -> Result<T, Stop> {
+    answer.map_err(|code| Stop::Failed(Failed::other(format!("a client's {what}: {code}"))))
+}
+
+impl Slots {
+    /// What a client does; `of` is the view of the tensor that it reads.
+    pub(super) fn client(
+        &mut self,
+        op: &Op,
+        (c, does): (usize, &Does),
+        of: Option<&View>,
+    ) -> Result<Outcome, Stop> {
+        match does {
+            Does::Come { .. } => self.come(op, c, does),
+            Does::Wrap { s } => {
+                let stream = self.wrapped(op, c)?;
+                self.streams.insert(*s, stream);
+                Ok(Outcome::Done)
+            }
+            Does::Lend {
+                t,
+                element,
+                shape,
+                seed,
+                pool,
+            } => {
+                let layout = Layout::compact(element.dtype(), shape)?;
+                let view = View {
+                    memory: 0,
+                    element: *element,
+                    strides: Vec::new(),
+                    shape: shape.clone(),
+                    first: 0,
+                    device: 0,
+                    read_only: false,
+                };
+                let bytes = content(&view, *seed);
+                let written = self.idle(c)?.write(&bytes, *pool);
+                let block = told("upload", written)?;
+                self.lend(op, (c, *t), &layout, block)
+            }
+            Does::Take {
+                t,
+                of: source,
+                pool,
+                waits,
+            } => {
+                let known = of.ok_or(Stop::Empty)?;
+                let read = self.take_by(op, (c, *source), known, (*pool, *waits))?;
+                let (layout, block) = read;
+                self.lend(op, (c, *t), &layout, block)
+            }
+            _ => self.manner(c, does),
+        }
+    }
+
+    /// What it does without Crossdock.
+    fn manner(&mut self, c: usize, does: &Does) -> Result<Outcome, Stop> {
+        let hasty = match does {
+            Does::Hasten { t } => Some(Arc::clone(at(&self.blocks, *t)?)),
+            _ => None,
+        };
+        let client = self.clients.get_mut(&c).ok_or(Stop::Empty)?;
+        match does {
+            Does::Enter => {
+                let before = told("context", client.enter())?;
+                self.entered.push((thread::current().id(), c, before));
+            }
+            Does::Leave => {
+                let here = thread::current().id();
+                let mut own = self.entered.iter();
+                let last = own.rposition(|(thread, ..)| *thread == here);
+                let last = last.filter(|at| self.entered[*at].1 == c);
+                let (_, _, before) = self.entered.remove(last.ok_or(Stop::Empty)?);
+                if !told("context", client.leave(before))? {
+                    let why = "another context was on the thread's stack than the client's";
+                    return Err(Stop::Failed(Failed::other(why.to_owned())));
+                }
+            }
+            Does::Capture { mode } => {
+                if client.is_capturing() {
+                    return Err(Stop::Empty);
+                }
+                told("capture", client.capture(*mode))?;
+            }
+            Does::EndCapture => {
+                let ended = client.end_capture().ok_or(Stop::Empty)?;
+                return Ok(Outcome::Captured(told("capture", ended)?));
+            }
+            Does::Meddle if client.is_capturing() => told("question", client.meddle())?,
+            Does::Join if client.is_capturing() => told("work", client.join())?,
+            Does::Intrude => drop(told("context", client.enter())?),
+            Does::Hasten { .. } => hasty.iter().for_each(|block| block.give_back()),
+            _ => return Err(Stop::Empty),
+        }
+        Ok(Outcome::Done)
+    }
+
+    fn come(&mut self, op: &Op, c: usize, does: &Does) -> Result<Outcome, Stop> {
+        let Does::Come {
+            device,
+            own,
+            blocking,
+            known,
+        } = does
+        else {
+            return Err(Stop::Empty);
+        };
+        if self.clients.contains_key(&c) {
+            return Err(Stop::Empty);
+        }
+        let kind = Kind {
+            device: *device,
+            is_own: *own,
+            is_blocking: *blocking,
+            is_known: *known,
+        };
+        let on = self.device(op, *device);
+        let client = Client::new(kind, on.plugin().name(), on.index());
+        let client = told("arrival", client.ok_or(Stop::Empty)?)?;
+        self.clients.insert(c, client);
+        Ok(Outcome::Done)
+    }
+
+    /// A client that can put work on its stream.
+    fn idle(&mut self, c: usize) -> Result<&mut Client, Stop> {
+        let client = self.clients.get_mut(&c);
+        client
+            .filter(|client| !client.is_capturing())
+            .ok_or(Stop::Empty)
+    }
+
+    /// Its stream, as Crossdock has it.
+    fn wrapped(&self, op: &Op, c: usize) -> Result<Stream, Stop> {
+        let client = at(&self.clients, c)?;
+        if !client.is_known {
+            return Err(Stop::Empty);
+        }
+        let device = self.device(op, client.device);
+        // SAFETY: the client goes after all streams of Crossdock, and this program makes one call at a time.
+        Ok(unsafe { Stream::wrap(device, client.stream) }?)
+    }
+
+    /// Memory of a client becomes a tensor, ready once its stream is.
+    fn lend(
+        &mut self,
+        op: &Op,
+        (c, t): (usize, usize),
+        layout: &Layout,
+        block: Arc<Block>,
+    ) -> Result<Outcome, Stop> {
+        let client = at(&self.clients, c)?;
+        let place = Place {
+            data: DataWord::from_addr(block.address as usize),
+            byte_offset: 0,
+            device: self.device(op, client.device).id(),
+            flags: Flags::NONE,
+        };
+        let owner = Owner::new(Arc::clone(&block));
+        self.lent.push(Lent::on_device(Arc::clone(&owner.releases)));
+        let produced: Produced = Produced::at(owner, layout, place)?;
+        let is_known = client.is_known;
+        if !is_known {
+            // Nobody can wait for its stream but itself.
+            told("wait", client.synchronize())?;
+        }
+        let tensor = self.import(op, receive(produced))?;
+        if is_known {
+            tensor.ready_on(&self.wrapped(op, c)?)?;
+        }
+        let outcome = Outcome::Made {
+            alias: false,
+            read_only: tensor.is_read_only(),
+            strides: tensor.layout().strides().to_vec(),
+        };
+        self.blocks.insert(t, block);
+        self.tensors.insert(t, tensor);
+        Ok(outcome)
+    }
+
+    /// A client reads a tensor by work on its stream.
+    fn take_by(
+        &mut self,
+        op: &Op,
+        (c, of): (usize, usize),
+        known: &View,
+        (pool, waits): (bool, bool),
+    ) -> Result<(Layout, Arc<Block>), Stop> {
+        let source = at(&self.tensors, of)?.clone();
+        let seen = seen(&self.world, op.runtime, &source)?;
+        // Half a byte has no address.
+        let has_address = known.element.bits() % 8 == 0 && source.nbytes() > 0;
+        let device = self.idle(c)?.device;
+        if !has_address || seen.device != device {
+            return Err(Stop::Empty);
+        }
+        let stream = match at(&self.clients, c)?.is_known {
+            true => Some(self.wrapped(op, c)?),
+            false => None,
+        };
+        let export = match &stream {
+            Some(stream) => source.export_on(stream)?,
+            None => source.export()?,
+        };
+        // SAFETY: an export that is alive until it is dropped below.
+        let tensor = unsafe { (*export.as_ptr()).dl_tensor };
+        let from = tensor.data.expose_provenance() as u64 + tensor.byte_offset;
+        let client = self.idle(c)?;
+        let block = client.copy_of(from, source.nbytes() as usize, pool);
+        let noted = match &stream {
+            Some(stream) if !waits => source.used_on(stream).map_err(Stop::from),
+            _ => told("wait", client.synchronize()),
+        };
+        if noted.is_err() {
+            // It may still read, and nobody was told.
+            let _waited = client.synchronize();
+        }
+        drop(export);
+        let block = told("copy", block)?;
+        if let Err(stop) = noted {
+            block.give_back();
+            return Err(stop);
+        }
+        let layout = Layout::compact(known.element.dtype(), &known.shape)?;
+        Ok((layout, block))
+    }
+
+    /// All clients go, once nobody has anything of theirs.
+    pub(super) fn clients_go(&mut self) -> Result<(), String> {
+        self.blocks.clear();
+        let clients = std::mem::take(&mut self.clients).into_values();
+        let ended: Vec<_> = clients.map(Client::end).collect();
+        ended.into_iter().collect()
+    }
+}

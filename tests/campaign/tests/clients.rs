@@ -1,0 +1,280 @@
+//! Clients of a simulated driver beside Crossdock: what is right is no finding, and each promise that is broken is one.
+#![expect(clippy::unwrap_used, reason = "a failure ends the test")]
+
+mod replays;
+
+use crossdock_campaign::program::{Call, Does, Element, Ending, Way};
+
+/// The devices of these programs, by their indexes.
+const DEVICES: [&str; 4] = ["cpu", "cuda:0", "rocm:0", "cuda:1"];
+const CPU: usize = 0;
+/// One of each vendor.
+const GPUS: [usize; 2] = [1, 2];
+
+/// The client that is called so does something.
+fn does(c: usize, does: Does) -> Call {
+    Call::Client { c, does }
+}
+
+/// A client that is called by its device comes.
+fn come(device: usize, own: bool) -> Call {
+    let (blocking, known) = (false, true);
+    let coming = Does::Come {
+        device,
+        own,
+        blocking,
+        known,
+    };
+    does(device, coming)
+}
+
+/// What is done on each vendor's device, one after the other.
+fn on_each(calls: impl Fn(usize) -> Vec<Call>) -> Vec<Call> {
+    GPUS.into_iter().flat_map(calls).collect()
+}
+
+fn make(t: usize, device: usize) -> Call {
+    Call::Make {
+        t,
+        device,
+        element: Element::One,
+        shape: vec![300],
+        seed: 5,
+    }
+}
+
+fn lend(c: usize, t: usize, pool: bool) -> Call {
+    let lending = Does::Lend {
+        t,
+        element: Element::Four,
+        shape: vec![5, 7],
+        seed: 8,
+        pool,
+    };
+    does(c, lending)
+}
+
+fn take(c: usize, t: usize, of: usize, waits: bool) -> Call {
+    let pool = true;
+    does(c, Does::Take { t, of, pool, waits })
+}
+
+fn to_host(t: usize, of: usize, s: usize) -> Call {
+    Call::To {
+        t,
+        of,
+        device: CPU,
+        way: Way::Direct,
+        stream: Some(s),
+    }
+}
+
+fn fill(t: usize, stream: Option<usize>) -> Call {
+    Call::Fill { t, seed: 4, stream }
+}
+
+fn hold(s: usize) -> Call {
+    let (e, fails) = (0, false);
+    Call::Hold { e, s, fails }
+}
+
+/// A program is right; it is skipped where nothing is built.
+fn is_right(calls: &[Call], ending: Ending) {
+    if let Some((code, said)) = replays::said_of(&DEVICES, calls, None, ending) {
+        assert_eq!(code, Some(0), "{said}");
+        assert!(said.contains("nothing was found"), "{said}");
+    }
+}
+
+/// A program has what is looked for.
+fn is_found(calls: &[Call], words: &[&str]) {
+    if let Some((code, said)) = replays::said_of(&DEVICES, calls, None, Ending::Return) {
+        assert_eq!(code, Some(1), "{said}");
+        assert!(words.iter().any(|words| said.contains(words)), "{said}");
+    }
+}
+
+/// Calls beside a capture of each mode, and on its stream.
+fn beside_captures(gpu: usize) -> Vec<Call> {
+    let (s, stream) = (1, Some(1));
+    let of_mode = |mode: u8| {
+        vec![
+            make(0, gpu),
+            Call::UsedOn { t: 0, s },
+            does(gpu, Does::Capture { mode }),
+            Call::Record { e: 1, s },
+            Call::Ask { s },
+            Call::SyncStream { s },
+            Call::SyncDevice { device: gpu },
+            fill(0, stream),
+            to_host(1, 0, s),
+            Call::Export {
+                x: 0,
+                of: 0,
+                stream,
+            },
+            Call::Write { t: 0, seed: 9 },
+            Call::Read { t: 0 },
+            make(2, gpu),
+            Call::Trim {
+                device: gpu,
+                keep: 0,
+            },
+            Call::DropTensor { t: 0 },
+            does(gpu, Does::EndCapture),
+            Call::Record { e: 1, s },
+            take(gpu, 3, 2, false),
+            Call::Read { t: 3 },
+        ]
+    };
+    let begun = vec![come(gpu, true), does(gpu, Does::Wrap { s })];
+    begun.into_iter().chain((0..3).flat_map(of_mode)).collect()
+}
+
+#[test]
+fn a_capture_goes_on_beside_calls_and_refuses_those_on_its_stream() {
+    is_right(&on_each(beside_captures), Ending::Return);
+}
+
+#[test]
+fn a_capture_that_a_call_ends_is_found() {
+    let calls = [
+        come(1, true),
+        does(1, Does::Capture { mode: 0 }),
+        does(1, Does::Meddle),
+    ];
+    is_found(&calls, &["Answer: a client's capture: 901"]);
+}
+
+#[test]
+fn work_that_joins_a_capture_is_found() {
+    let calls = [
+        come(2, false),
+        does(2, Does::Capture { mode: 2 }),
+        does(2, Does::Join),
+    ];
+    is_found(&calls, &["Answer: 2 things were captured"]);
+}
+
+/// The memory was leaked, as a captured stream cannot free it.
+#[test]
+fn memory_whose_last_work_is_on_a_stream_that_is_captured_by_now_is_given_back() {
+    let s = 1;
+    let calls = on_each(|gpu| {
+        vec![
+            come(gpu, true),
+            does(gpu, Does::Wrap { s }),
+            make(0, gpu),
+            fill(0, Some(s)),
+            does(gpu, Does::Capture { mode: 2 }),
+            Call::DropTensor { t: 0 },
+        ]
+    });
+    is_right(&calls, Ending::Return);
+}
+
+/// Memory of a client that is read by work on a held stream.
+fn reading((c, gpu): (usize, usize), own: bool, pool: bool) -> Vec<Call> {
+    let (s, known) = (2, true);
+    let coming = Does::Come {
+        device: gpu,
+        own,
+        blocking: false,
+        known,
+    };
+    let stream = Call::Stream { s, device: gpu };
+    vec![
+        does(c, coming),
+        stream,
+        lend(c, 0, pool),
+        hold(s),
+        to_host(1, 0, s),
+    ]
+}
+
+#[test]
+fn memory_that_a_client_lends_lives_until_pending_work_has_read_it() {
+    let dropped = [Call::DropTensor { t: 0 }, Call::Read { t: 1 }];
+    let kinds = [(true, false), (true, true), (false, true)];
+    let kinds = kinds.into_iter().enumerate();
+    let calls = on_each(|gpu| {
+        let one = |(number, (own, pool)): (usize, (bool, bool))| {
+            let read = reading((10 * gpu + number, gpu), own, pool);
+            read.into_iter().chain(dropped.clone())
+        };
+        kinds.clone().flat_map(one).collect()
+    });
+    is_right(&calls, Ending::Return);
+}
+
+#[test]
+fn memory_of_a_client_that_is_released_too_early_is_found() {
+    for (gpu, pool) in [(1, true), (2, false)] {
+        let spoilt = [does(0, Does::Hasten { t: 0 }), Call::Read { t: 1 }];
+        let calls = [&reading((0, gpu), true, pool)[..], &spoilt].concat();
+        is_found(&calls, &["Report: Race", "Report: FreeInUse", "WrongByte"]);
+    }
+}
+
+#[test]
+fn a_client_reads_what_is_written_on_another_stream() {
+    let s = 2;
+    let calls = on_each(|gpu| {
+        let read = |waits: bool| {
+            vec![
+                Call::Stream { s, device: gpu },
+                make(0, gpu),
+                hold(s),
+                fill(0, Some(s)),
+                take(gpu, 1, 0, waits),
+                fill(0, Some(s)),
+                Call::DropTensor { t: 0 },
+                Call::Read { t: 1 },
+            ]
+        };
+        [vec![come(gpu, true)], read(true), read(false)].concat()
+    });
+    is_right(&calls, Ending::Return);
+}
+
+#[test]
+fn a_context_that_is_current_stays_it() {
+    let calls = on_each(|gpu| {
+        vec![
+            come(gpu, true),
+            does(gpu, Does::Enter),
+            make(0, 3),
+            make(1, gpu),
+            Call::Read { t: 1 },
+            lend(gpu, 2, false),
+            Call::Read { t: 2 },
+            does(gpu, Does::Leave),
+            Call::Read { t: 0 },
+        ]
+    });
+    is_right(&calls, Ending::Return);
+    let intruded = [come(1, true), does(1, Does::Intrude)];
+    is_found(
+        &intruded,
+        &["the call left another context or device current"],
+    );
+}
+
+#[test]
+fn the_process_exits_and_forks_while_a_client_captures_and_its_context_is_current() {
+    let s = 1;
+    let calls = on_each(|gpu| {
+        vec![
+            come(gpu, true),
+            does(gpu, Does::Wrap { s }),
+            lend(gpu, gpu, true),
+            does(gpu, Does::Enter),
+            does(gpu, Does::Capture { mode: 0 }),
+            fill(gpu, Some(s)),
+            Call::Read { t: gpu },
+        ]
+    });
+    for ending in [Ending::Exit(12), Ending::Fork(12)] {
+        is_right(&calls, ending);
+    }
+}
