@@ -130,19 +130,25 @@ def seen(bytes, t):
     return {"seen": where}
 
 
-def number_of(stream):
-    return None if stream is None else named(stream)
+def number_of(stream, tensor):
+    """The number of a stream, for the driver of a tensor: a GPU's driver takes it for one of its own streams."""
+    if stream is None:
+        return None
+    kinds = [str(one.device).partition(":")[0] for one in (stream, tensor)]
+    if kinds[1] in ("cuda", "rocm") and kinds[0] != kinds[1]:
+        raise Empty
+    return named(stream)
 
 
 def export(bytes, x, of, stream):
     tensor, stream = at(TENSORS, of), on(stream)
-    keywords = {"stream": number_of(stream), "max_version": (1, 3)}
+    keywords = {"stream": number_of(stream, tensor), "max_version": (1, 3)}
     CAPSULES[x] = called("Tensor.__dlpack__", tensor.__dlpack__, **keywords)
 
 
 def draft(bytes, t, of, s):
     tensor, stream = at(TENSORS, of), at(STREAMS, s)
-    capsule = called("Tensor.__dlpack__", tensor.__dlpack__, stream=number_of(stream))
+    capsule = called("Tensor.__dlpack__", tensor.__dlpack__, stream=number_of(stream, tensor))
     return made(t, xd.from_dlpack(capsule), True)
 
 
