@@ -18,6 +18,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 RACES = ROOT / "tests/sim/tests/clients/races.py"
+WAITS = RACES.parent / "wild/waits.py"
 LONG = os.environ.get("CROSSDOCK_LONG") == "1"
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -79,15 +80,14 @@ def test_what_is_reported_is_told_with_both_places_and_with_the_seeds(simulated:
     pytest.importorskip("cuda.core", reason="skipped: cuda.core is not installed")
     files = [tmp_path / name for name in ("told.json", "told.xml", "told.sarif")]
     options = ["--cuda", 2, "--seeds", 2, "--json", files[0], "--junit", files[1], "--sarif", files[2]]
-    race = "arrays_sent_before_they_are_ready"
+    race = "weights_used_before_they_are_there"
     run = simulated("run", *options, "--", sys.executable, RACES, race)
     assert run.returncode == 3, run.stdout + run.stderr
-    lines = [line_of(RACES, text) for text in ("memory.copy_from(host, stream=stream)", "copy_to(host, stream=inside_mpi)")]
-    # Where the copy runs before the allocation, it is a use of memory that is not there yet, too.
+    lines = [line_of(WAITS, text) for text in ("weights.copy_from(host, stream=transfer)", "copy_from(weights, stream=default)")]
     (told,) = (part for part in run.stderr.split("\n  repeat ") if "\nRace: " in part)
     told = told[told.rindex("Race: ") :]
-    for line, function, stream in zip(lines, ("made_on", race), (1, 2)):
-        assert f"{RACES}:{line} in {function}\n" in told and f"on stream {stream}\n" in told
+    for line, stream in zip(lines, (1, 2)):
+        assert f"{WAITS}:{line} in {race}\n" in told and f"on stream {stream}\n" in told
     assert told.count("cydriver") == 2 and "(4096 bytes)\n" in told and "missing nothing orders `cuMemcpyAsync`" in told
     assert told.endswith("\n  seeds   1, 2 of 1 to 2")
     repeat = run.stderr.partition("repeat  crossdock-sim ")[2].splitlines()[0]
@@ -100,11 +100,11 @@ def test_what_is_reported_is_told_with_both_places_and_with_the_seeds(simulated:
     assert [found[0]["streams"] for found in races] == [[1, 2]] * 2
     suite = ElementTree.parse(files[1]).getroot()[0]
     assert (suite.get("tests"), suite.get("failures")) == ("2", "2")
-    assert all(f"races.py:{line}" in "".join(suite.itertext()) for line in lines)
-    assert races_in(files[2]) == [[(RACES.as_uri(), lines[1]), (RACES.as_uri(), lines[0])]]
+    assert all(f"waits.py:{line}" in "".join(suite.itertext()) for line in lines)
+    assert races_in(files[2]) == [[(WAITS.as_uri(), lines[1]), (WAITS.as_uri(), lines[0])]]
 
     again = simulated(*shlex.split(repeat))
-    assert again.returncode == 3 and f"races.py:{lines[1]}" in again.stderr
+    assert again.returncode == 3 and f"waits.py:{lines[1]}" in again.stderr
     mended = simulated("run", "--cuda", 2, "--", sys.executable, RACES, race, "mended")
     assert (mended.returncode, mended.stdout, mended.stderr) == (0, "", "")
 
