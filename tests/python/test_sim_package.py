@@ -241,15 +241,44 @@ def test_one_test_of_another_project_races_and_it_alone_fails(installed: Path, t
         found = verdicts(tmp_path / f"junit-{seed}.xml")
         assert [name for name, why in found.items() if why] == [racy]
         assert f"seed {seed}, policy lazy" in found[racy]
-    line = line_of(project, "memory.copy_from(host")
+    line, racing = line_of(project, "memory.copy_from(host"), line_of(project, "copy_to_host(stream=cuda.stream())")
     assert "Race: `cuMemcpyAsync` and `cuMemcpyDtoHAsync_v2`" in found[racy]
     assert f"{project}:{line} in filled" in found[racy] and "missing nothing orders" in found[racy]
-    # Numba is Python itself, and its own line is the innermost one.
-    assert re.search(r"numba\S+\.py:\d+ in ", found[racy]) and "(4096 bytes)" in found[racy]
+    # Numba is Python itself: its own line is the innermost one, and the test's comes behind it.
+    both = rf"numba\S+\.py:\d+ in \S+\n +{re.escape(str(project))}:{racing} in {racy}\n"
+    assert re.search(both, found[racy]) and "(4096 bytes)" in found[racy]
     for file in ("races.sarif", "xd.sarif"):
         (race,) = races_in(tmp_path / file)
-        assert race[1] == ("test_exchanges.py", line) and "/numba" in race[0][0] and race[0][1] > 1
+        assert race == [("test_exchanges.py", racing), ("test_exchanges.py", line)]
     assert f"test_exchanges.py::{racy}\n" in run.stderr
+
+
+# Numba makes all calls of the driver at one line of its own.
+TWO_PLACES = """
+import pytest
+from numba import cuda
+
+@pytest.mark.xd_races(2)
+def test_two():
+    arrays = [cuda.device_array(64, "u1") for _ in range(2)]
+    pages = [cuda.pinned_array(64, "u1") for _ in range(4)]
+    writer, reader = cuda.stream(), cuda.stream()
+    for array, page in zip(arrays, pages):
+        array.copy_to_device(page, stream=writer)
+    arrays[0].copy_to_host(pages[2], stream=reader)
+    arrays[1].copy_to_host(pages[3], stream=reader)
+    cuda.synchronize()
+"""
+
+
+def test_two_lines_that_call_one_line_of_a_package_are_two_places(installed: Path, tmp_path: Path) -> None:
+    pytest.importorskip("numba.cuda", reason="skipped: numba is not installed")
+    (tmp_path / "test_two.py").write_text(TWO_PLACES)
+    options = ["-p", "no:cacheprovider", "--xd-sim-cuda", "1"]
+    environment = {"PYTHONPATH": str(installed), "PATH": "/nowhere", "HOME": str(tmp_path)}
+    command = [sys.executable, "-m", "pytest", *options]
+    run = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=300)
+    assert run.returncode == 0, run.stdout + run.stderr
 
 
 # The same by the driver's functions alone.

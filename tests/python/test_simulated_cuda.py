@@ -56,6 +56,8 @@ def test_lines_are_told_whoever_holds_pythons_lock_and_until_the_interpreter_end
     assert report["first"]["python"]["function"] == "Memory.free_twice"
     assert (wait["function"], wait["python"]["line"]) == ("cuMemFree_v2", lines[0])
     assert Path(report["first"]["python"]["file"]) == CLIENTS / "callers.py"
+    # That is no package, so there is no other line to tell.
+    assert report["first"]["program"] is None
     assert report["first"]["native"]["module"] and report["first"]["native"]["offset"] > 0
     for _ in SEEDS:
         ended = simulated("callers.py", "lazy", 1, lock, "thread")

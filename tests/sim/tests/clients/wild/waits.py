@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from cuda.bindings import driver
 from cuda.core import Buffer
 from cuda.core.utils import StridedMemoryView
@@ -17,10 +18,10 @@ def arrays_sent_before_they_are_ready(is_mended: bool) -> None:
     """
     current, inside_mpi = cuda.stream(), device.create_stream()
     array = cuda.device_array(SIZE, "u1", stream=current)
-    address, _ = array.__cuda_array_interface__["data"]
-    done(driver.cuMemcpyHtoDAsync(address, int(host.handle), SIZE, current.handle))  # first
+    array.copy_to_device(np.from_dlpack(host).view(np.uint8), stream=current)  # first
     if is_mended:
         current.synchronize()
+    address, _ = array.__cuda_array_interface__["data"]
     done(driver.cuMemcpyDtoHAsync(int(result.handle), address, SIZE, inside_mpi.handle))  # second
     inside_mpi.sync()
     current.synchronize()
