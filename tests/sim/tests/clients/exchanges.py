@@ -1,12 +1,12 @@
-"""Right exchanges between pairs of public clients, drawn by a seed: `exchanges.py SEED COUNT CLIENT CLIENT .. [without]`.
+"""Right exchanges between pairs of public clients, drawn by seeds: `exchanges.py SEEDS COUNT CLIENT CLIENT .. [without]`.
 
 The one writes on a stream of its own and hands over by DLPack or by the CUDA Array Interface, with that stream; the
 other one waits as the protocol says, and reads on a stream of its own. Then all ends in an order that is right: the
 host waits for the reader, or the writer's stream does.
 
 Clients: `cuda.core`, `cuda.bindings`, `numba-cuda`, `hip-python`, and `crossdock` where its package is. With `without`
-some takers leave their first wait out. It prints how often each pair was drawn, or how many waits were left out and
-how many of those were reported; a few streams are ordered by their kind, too.
+some takers leave their first wait out. For each of so many seeds it prints how often each pair was drawn, or how many
+waits were left out and how many of those were reported; a few streams are ordered by their kind, too.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from pairs.parts import Client, Given, Words, chance, pages, pattern
 
 MODULES = {"hip-python": "hip_python", "crossdock": "crossdock"}
 clients: dict[str, Client] = {}
+simulator = ctypes.CDLL("libcrossdock_sim.so")
 
 
 def staged(given: Given, vendor: str) -> Given:
@@ -78,42 +79,49 @@ class Lost:
     WAITS = (b"cuStreamWaitEvent", b"cuStreamSynchronize", b"hipStreamWaitEvent")
 
     def __init__(self) -> None:
-        self.simulator = ctypes.CDLL("libcrossdock_sim.so")
         self.text = ctypes.create_string_buffer(1 << 20)
         self.waits = self.reported = 0
 
     def begin(self) -> None:
         self.name = chance.choice(self.WAITS)
-        self.simulator.crossdock_sim_drop_call(self.name, ctypes.c_uint64(1))
+        simulator.crossdock_sim_drop_call(self.name, ctypes.c_uint64(1))
 
     def end(self) -> bool:
         """Whether one was left out."""
-        is_to_come: int = self.simulator.crossdock_sim_drop_call(self.name, ctypes.c_uint64(0))
+        is_to_come: int = simulator.crossdock_sim_drop_call(self.name, ctypes.c_uint64(0))
         return is_to_come == 0
 
     def count(self, is_lost: bool) -> None:
-        self.simulator.crossdock_sim_take_reports(self.text, ctypes.c_size_t(len(self.text)))
+        simulator.crossdock_sim_take_reports(self.text, ctypes.c_size_t(len(self.text)))
         is_reported = bool(self.text.value)
         assert is_lost or not is_reported, self.text.value
         self.waits += is_lost
         self.reported += is_reported
 
 
-def main(seed: int, count: int, names: list[str]) -> None:
-    chance.seed(seed)
-    lost = Lost() if "without" in names else None
-    names = [name for name in names if name != "without"]
-    for name in names:
-        module = importlib.import_module(f"pairs.{MODULES.get(name, 'cuda')}")
-        clients[name] = module.CLIENTS[name]
-    pairs = [(giver, taker) for giver in names for taker in names if giver != taker]
+def run(count: int, lost: Lost | None) -> Counter[str]:
+    """So many exchanges: how often each pair."""
+    pairs = [(giver, taker) for giver in clients for taker in clients if giver != taker]
     drawn: Counter[str] = Counter()
     while drawn.total() < count:
         chance.shuffle(pairs)
         for giver, taker in pairs[: count - drawn.total()]:
             exchange(giver, taker, lost)
             drawn[f"{giver} -> {taker}"] += 1
-    print(json.dumps([lost.waits, lost.reported] if lost else drawn))
+    return drawn
+
+
+def main(seeds: int, count: int, names: list[str]) -> None:
+    for name in names:
+        if name != "without":
+            module = importlib.import_module(f"pairs.{MODULES.get(name, 'cuda')}")
+            clients[name] = module.CLIENTS[name]
+    for seed in range(seeds):
+        simulator.crossdock_sim_seed(ctypes.c_uint64(seed))
+        chance.seed(seed)
+        lost = Lost() if "without" in names else None
+        drawn = run(count, lost)
+        print(json.dumps([lost.waits, lost.reported] if lost else drawn), flush=True)
 
 
 main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:])
