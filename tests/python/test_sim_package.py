@@ -18,6 +18,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 RACES = ROOT / "tests/sim/tests/clients/races.py"
+WAITS = RACES.parent / "wild/waits.py"
 LONG = os.environ.get("CROSSDOCK_LONG") == "1"
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -79,15 +80,14 @@ def test_what_is_reported_is_told_with_both_places_and_with_the_seeds(simulated:
     pytest.importorskip("cuda.core", reason="skipped: cuda.core is not installed")
     files = [tmp_path / name for name in ("told.json", "told.xml", "told.sarif")]
     options = ["--cuda", 2, "--seeds", 2, "--json", files[0], "--junit", files[1], "--sarif", files[2]]
-    race = "arrays_sent_before_they_are_ready"
+    race = "weights_used_before_they_are_there"
     run = simulated("run", *options, "--", sys.executable, RACES, race)
     assert run.returncode == 3, run.stdout + run.stderr
-    lines = [line_of(RACES, text) for text in ("memory.copy_from(host, stream=stream)", "copy_to(host, stream=inside_mpi)")]
-    # Where the copy runs before the allocation, it is a use of memory that is not there yet, too.
+    lines = [line_of(WAITS, text) for text in ("weights.copy_from(host, stream=transfer)", "copy_from(weights, stream=default)")]
     (told,) = (part for part in run.stderr.split("\n  repeat ") if "\nRace: " in part)
     told = told[told.rindex("Race: ") :]
-    for line, function, stream in zip(lines, ("made_on", race), (1, 2)):
-        assert f"{RACES}:{line} in {function}\n" in told and f"on stream {stream}\n" in told
+    for line, stream in zip(lines, (1, 2)):
+        assert f"{WAITS}:{line} in {race}\n" in told and f"on stream {stream}\n" in told
     assert told.count("cydriver") == 2 and "(4096 bytes)\n" in told and "missing nothing orders `cuMemcpyAsync`" in told
     assert told.endswith("\n  seeds   1, 2 of 1 to 2")
     repeat = run.stderr.partition("repeat  crossdock-sim ")[2].splitlines()[0]
@@ -100,11 +100,11 @@ def test_what_is_reported_is_told_with_both_places_and_with_the_seeds(simulated:
     assert [found[0]["streams"] for found in races] == [[1, 2]] * 2
     suite = ElementTree.parse(files[1]).getroot()[0]
     assert (suite.get("tests"), suite.get("failures")) == ("2", "2")
-    assert all(f"races.py:{line}" in "".join(suite.itertext()) for line in lines)
-    assert races_in(files[2]) == [[(RACES.as_uri(), lines[1]), (RACES.as_uri(), lines[0])]]
+    assert all(f"waits.py:{line}" in "".join(suite.itertext()) for line in lines)
+    assert races_in(files[2]) == [[(WAITS.as_uri(), lines[1]), (WAITS.as_uri(), lines[0])]]
 
     again = simulated(*shlex.split(repeat))
-    assert again.returncode == 3 and f"races.py:{lines[1]}" in again.stderr
+    assert again.returncode == 3 and f"waits.py:{lines[1]}" in again.stderr
     mended = simulated("run", "--cuda", 2, "--", sys.executable, RACES, race, "mended")
     assert (mended.returncode, mended.stdout, mended.stderr) == (0, "", "")
 
@@ -241,15 +241,44 @@ def test_one_test_of_another_project_races_and_it_alone_fails(installed: Path, t
         found = verdicts(tmp_path / f"junit-{seed}.xml")
         assert [name for name, why in found.items() if why] == [racy]
         assert f"seed {seed}, policy lazy" in found[racy]
-    line = line_of(project, "memory.copy_from(host")
+    line, racing = line_of(project, "memory.copy_from(host"), line_of(project, "copy_to_host(stream=cuda.stream())")
     assert "Race: `cuMemcpyAsync` and `cuMemcpyDtoHAsync_v2`" in found[racy]
     assert f"{project}:{line} in filled" in found[racy] and "missing nothing orders" in found[racy]
-    # Numba is Python itself, and its own line is the innermost one.
-    assert re.search(r"numba\S+\.py:\d+ in ", found[racy]) and "(4096 bytes)" in found[racy]
+    # Numba is Python itself: its own line is the innermost one, and the test's comes behind it.
+    both = rf"numba\S+\.py:\d+ in \S+\n +{re.escape(str(project))}:{racing} in {racy}\n"
+    assert re.search(both, found[racy]) and "(4096 bytes)" in found[racy]
     for file in ("races.sarif", "xd.sarif"):
         (race,) = races_in(tmp_path / file)
-        assert race[1] == ("test_exchanges.py", line) and "/numba" in race[0][0] and race[0][1] > 1
+        assert race == [("test_exchanges.py", racing), ("test_exchanges.py", line)]
     assert f"test_exchanges.py::{racy}\n" in run.stderr
+
+
+# Numba makes all calls of the driver at one line of its own.
+TWO_PLACES = """
+import pytest
+from numba import cuda
+
+@pytest.mark.xd_races(2)
+def test_two():
+    arrays = [cuda.device_array(64, "u1") for _ in range(2)]
+    pages = [cuda.pinned_array(64, "u1") for _ in range(4)]
+    writer, reader = cuda.stream(), cuda.stream()
+    for array, page in zip(arrays, pages):
+        array.copy_to_device(page, stream=writer)
+    arrays[0].copy_to_host(pages[2], stream=reader)
+    arrays[1].copy_to_host(pages[3], stream=reader)
+    cuda.synchronize()
+"""
+
+
+def test_two_lines_that_call_one_line_of_a_package_are_two_places(installed: Path, tmp_path: Path) -> None:
+    pytest.importorskip("numba.cuda", reason="skipped: numba is not installed")
+    (tmp_path / "test_two.py").write_text(TWO_PLACES)
+    options = ["-p", "no:cacheprovider", "--xd-sim-cuda", "1"]
+    environment = {"PYTHONPATH": str(installed), "PATH": "/nowhere", "HOME": str(tmp_path)}
+    command = [sys.executable, "-m", "pytest", *options]
+    run = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=300)
+    assert run.returncode == 0, run.stdout + run.stderr
 
 
 # The same by the driver's functions alone.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use crossdock_sim_engine::{End, LinkUse, Place, Report, ReportKind, Site};
+use crossdock_sim_engine::{End, Line, LinkUse, Place, Report, ReportKind, Site};
 use serde_json::json;
 
 use crate::fence::{fence, say};
@@ -149,8 +149,14 @@ pub(crate) fn call(site: Site) -> serde_json::Value {
         let (name, behind) = native.function.unzip();
         json!({ "module": native.module, "offset": native.offset, "function": name, "behind": behind })
     });
-    let line = site.place().and_then(|place| place.line.as_ref());
-    let line = line
-        .map(|line| json!({ "file": line.file, "line": line.number, "function": line.function }));
-    json!({ "function": site.name(), "number": site.number(), "native": native, "python": line })
+    let in_words =
+        |line: &Line| json!({ "file": line.file, "line": line.number, "function": line.function });
+    let line = |of: fn(&Place) -> Option<&Line>| site.place().and_then(of).map(in_words);
+    json!({
+        "function": site.name(),
+        "number": site.number(),
+        "native": native,
+        "python": line(|place| place.line.as_ref()),
+        "program": line(|place| place.program.as_ref()),
+    })
 }

@@ -12,6 +12,8 @@ pub struct Place {
     pub returns_to: usize,
     /// The line of Python whose code made it.
     pub line: Option<Line>,
+    /// Where that is in an installed package: the line outside of those that it came from.
+    pub program: Option<Line>,
 }
 
 /// A line of Python.
@@ -94,12 +96,18 @@ impl fmt::Display for Native {
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (&self.line, self.native()) {
-            (Some(line), Some(native)) => write!(f, "{line}, {native}"),
-            (Some(line), None) => line.fmt(f),
-            (None, Some(native)) => native.fmt(f),
-            (None, None) => write!(f, "{:#x}", self.returns_to),
+        let Some(line) = &self.line else {
+            return match self.native() {
+                Some(native) => native.fmt(f),
+                None => write!(f, "{:#x}", self.returns_to),
+            };
+        };
+        line.fmt(f)?;
+        if let Some(program) = &self.program {
+            write!(f, " for {program}")?;
         }
+        self.native()
+            .map_or(Ok(()), |native| write!(f, ", {native}"))
     }
 }
 
@@ -121,14 +129,27 @@ mod tests {
         let returns_to = here.addr() + 1;
         let place = Place {
             returns_to,
-            line: Some(line),
+            line: Some(line.clone()),
+            program: None,
         };
         let native = place.native().unwrap();
         assert!(native.module.contains("crossdock_sim_engine"));
         assert!(place.to_string().starts_with("a.py:7 in f, "), "{place}");
+        let program = Line {
+            file: "b.py".to_owned(),
+            number: 8,
+            function: "g".to_owned(),
+        };
+        let place = Place {
+            program: Some(program),
+            ..place
+        };
+        let told = place.to_string();
+        assert!(told.starts_with("a.py:7 in f for b.py:8 in g, "), "{told}");
         let nowhere = Place {
             returns_to: 2,
             line: None,
+            program: None,
         };
         assert_eq!(nowhere.to_string(), "0x2");
     }

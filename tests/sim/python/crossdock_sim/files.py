@@ -92,14 +92,15 @@ def result(report: Report, rule: int) -> dict[str, Any]:
 
 
 def location(call: Call) -> dict[str, Any]:
-    """The line of Python where it is known; else the place in a library."""
+    """The line of Python where one is known; else the place in a library."""
     message = {"text": f"`{call.function}` (call {call.number})"}
     return {"physicalLocation": place(call), "message": message}
 
 
 def place(call: Call) -> dict[str, Any]:
-    if call.python is not None:
-        return {"artifactLocation": artifact(call.python["file"]), "region": {"startLine": max(call.python["line"], 1)}}
+    # A line of the program is where somebody can mend it.
+    if (line := call.program or call.python) is not None:
+        return {"artifactLocation": artifact(line["file"]), "region": {"startLine": max(line["line"], 1)}}
     if call.native is None:
         return {"artifactLocation": {"uri": "unknown"}}
     named = {"fullyQualifiedName": call.native["function"]} if call.native.get("function") else {}

@@ -20,17 +20,18 @@ class Call:
     number: int
     stream: int | None
     python: dict[str, Any] | None
+    # Where that is in an installed package: the line that it was called from, outside of those.
+    program: dict[str, Any] | None
     native: dict[str, Any] | None
 
     @classmethod
     def read(cls, made: dict[str, Any], stream: int | None) -> Call:
-        return cls(made["function"], made["number"], stream, made["python"], made["native"])
+        return cls(made["function"], made["number"], stream, made["python"], made["program"], made["native"])
 
     @property
-    def line(self) -> str | None:
-        """The line of Python."""
-        at = self.python
-        return at and f"{at['file']}:{at['line']} in {at['function']}"
+    def pythons(self) -> list[str]:
+        """The lines of Python: the innermost, and the program's where that is in a package."""
+        return [f"{at['file']}:{at['line']} in {at['function']}" for at in (self.python, self.program) if at]
 
     @property
     def code(self) -> str | None:
@@ -43,13 +44,13 @@ class Call:
 
     @property
     def place(self) -> str:
-        """The best of both, which is the same in each run."""
-        return self.line or self.code or "?"
+        """The best of all, which is the same in each run."""
+        return " for ".join(self.pythons) or self.code or "?"
 
     def lines(self) -> Iterator[str]:
         on = {None: "", 0: " by host code"}.get(self.stream, f" on stream {self.stream}")
         yield f"`{self.function}` (call {self.number}){on}"
-        yield from (f"    {where}" for where in (self.line, self.code) if where)
+        yield from (f"    {where}" for where in (*self.pythons, self.code) if where)
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ def refusal(made: dict[str, Any]) -> str:
     if any(word in call.function for word in ("Launch", "Module", "Library", "Kernel")):
         why = "there are no kernels over the simulator"
     head = f"`{call.function}` is not simulated, and answered {made['answer']}" + f": {why}" * bool(why)
-    return "\n".join([head, *(f"    {where}" for where in (call.line, call.code) if where)])
+    return "\n".join([head, *(f"    {where}" for where in (*call.pythons, call.code) if where)])
 
 
 class Watch:

@@ -1,16 +1,16 @@
-//! The line of a thread that let Python's lock go for its call. Python has no function that tells it without the lock,
-//! so the frame is read from memory, by the layouts of the versions that are known here.
+//! Frames of a thread that let Python's lock go for its call. Python has no function that tells them without the lock,
+//! so they are read from memory, by the layouts of the versions that are known here.
 //!
 //! Nobody else changes the frames of a thread that is in a call. The system reads them, and refuses addresses that are
 //! no memory; an object counts as code when its type says so. So a build with another layout gives no lines, and no
 //! crash.
 #![expect(unsafe_code, reason = "reads what the interpreter has of this thread")]
 
-use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 
 use crossdock_sim_engine::Line;
 
+use super::installed;
 use super::python::Functions;
 
 /// What a frame says of the place that it is at. Two that say the same are at the same place.
@@ -24,14 +24,14 @@ pub(crate) struct Frame {
 }
 
 /// Where things are, in words.
-struct Layout {
+pub(super) struct Layout {
     /// In a thread's state: the innermost frame, or what has that.
-    frame: usize,
+    pub(super) frame: usize,
     /// Where it is in that.
-    inner: Option<usize>,
+    pub(super) inner: Option<usize>,
     /// In a frame.
-    code: usize,
-    previous: usize,
+    pub(super) code: usize,
+    pub(super) previous: usize,
     instruction: usize,
     /// In a code object: the first instruction, in bytes.
     first: usize,
@@ -43,7 +43,7 @@ const FUNCTION: usize = 16;
 const TYPE: usize = 1;
 
 /// Of a version, from the headers of 3.11.7, 3.12.1 and 3.13.0.
-const fn layout(version: u64) -> Option<Layout> {
+pub(super) const fn layout(version: u64) -> Option<Layout> {
     match version >> 16 {
         0x030B => Some(Layout {
             frame: 7,
@@ -73,78 +73,23 @@ const fn layout(version: u64) -> Option<Layout> {
     }
 }
 
-/// Where the last look of a thread found its frame, its code, and what has the frame.
-#[derive(Clone, Copy)]
-struct Last {
-    holder: usize,
-    frame: usize,
-    code: usize,
-}
-
 /// The beginnings of a frame and of a code object.
-type FrameWords = [usize; 8];
-type CodeWords = [usize; 17];
-
-thread_local! {
-    static LAST: Cell<Option<Last>> = const { Cell::new(None) };
-}
-
-/// The innermost frame of the calling thread's state.
-pub(crate) fn frame(python: &Functions, thread: usize) -> Option<Frame> {
-    let layout = layout(python.version)?;
-    let last = LAST.try_with(Cell::get).ok()?;
-    if let Some(last) = last
-        && let Some((words, object)) = same_again(&layout, thread, last)
-        && let Some(frame) = layout.place(python, last.code, &words, &object)
-    {
-        return Some(frame);
-    }
-    let [holder] = read(thread + 8 * layout.frame)?;
-    let mut frame = holder;
-    if let Some(inner) = layout.inner {
-        [frame] = read(holder + 8 * inner)?;
-    }
-    // Between the frames of Python's functions are some of the interpreter's own, which have no code.
-    for _ in 0..4 {
-        let words: FrameWords = read(frame)?;
-        let code = *words.get(layout.code)?;
-        let object = read(code);
-        let place = object.and_then(|object| layout.place(python, code, &words, &object));
-        if place.is_some() {
-            LAST.set(Some(Last {
-                holder,
-                frame,
-                code,
-            }));
-            return place;
-        }
-        frame = *words.get(layout.previous)?;
-    }
-    None
-}
-
-/// All words at once, where they are in the same places as the last time: a loop calls from one frame.
-fn same_again(layout: &Layout, thread: usize, last: Last) -> Option<(FrameWords, CodeWords)> {
-    let held = (thread + 8 * layout.frame, 1);
-    let inner = layout.inner.map(|inner| (last.holder + 8 * inner, 1));
-    let mut all = [0_usize; 27];
-    let places = [
-        held,
-        inner.unwrap_or(held),
-        (last.frame, 8),
-        (last.code, 17),
-    ];
-    read_all(&places, &mut all)?;
-    let [holder, frame, rest @ ..] = all;
-    let (words, object) = rest.split_first_chunk()?;
-    let is_same =
-        (holder, frame) == (last.holder, last.frame) && words.get(layout.code) == Some(&last.code);
-    is_same.then_some((*words, *object.first_chunk()?))
-}
+pub(super) type FrameWords = [usize; 8];
+pub(super) type CodeWords = [usize; 17];
 
 impl Layout {
+    /// What has a thread's innermost frame, and that.
+    pub(super) fn innermost(&self, thread: usize) -> Option<(usize, usize)> {
+        let [holder] = read(thread + 8 * self.frame)?;
+        let Some(inner) = self.inner else {
+            return Some((holder, holder));
+        };
+        let [frame] = read(holder + 8 * inner)?;
+        Some((holder, frame))
+    }
+
     /// The place that a frame is at, if its code is code.
-    fn place(
+    pub(super) fn place(
         &self,
         python: &Functions,
         code: usize,
@@ -167,6 +112,12 @@ impl Layout {
 }
 
 impl Frame {
+    /// Whether its code is of an installed package, while the thread is there.
+    pub(crate) fn is_installed(&self, python: &Functions) -> bool {
+        let file = std::ptr::with_exposed_provenance_mut::<c_void>(self.file);
+        installed::is_installed((self.code, self.file), || python.text(file))
+    }
+
     /// The place in words, while the thread is there.
     pub(crate) fn line(self, python: &Functions) -> Option<Line> {
         let object = std::ptr::with_exposed_provenance_mut::<c_void>;
@@ -181,29 +132,33 @@ impl Frame {
 }
 
 /// Words of this process, where there is memory.
-fn read<const WORDS: usize>(at: usize) -> Option<[usize; WORDS]> {
+pub(super) fn read<const WORDS: usize>(at: usize) -> Option<[usize; WORDS]> {
     let mut words = [0_usize; WORDS];
-    read_all(&[(at, WORDS)], &mut words)?;
-    Some(words)
+    (read_all(&[(at, WORDS)], &mut words)? == WORDS).then_some(words)
 }
 
-/// The same from several places, each with its number of words, one behind the other.
-fn read_all<const PLACES: usize>(
-    places: &[(usize, usize); PLACES],
-    words: &mut [usize],
-) -> Option<()> {
-    let bytes = size_of_val(words);
+/// The same from up to so many places, each with its number of words, one behind the other, as far as there is memory:
+/// how many words.
+pub(super) fn read_all(places: &[(usize, usize)], words: &mut [usize]) -> Option<usize> {
     let to = libc::iovec {
         iov_base: words.as_mut_ptr().cast(),
-        iov_len: bytes,
+        iov_len: size_of_val(words),
     };
-    let from = places.map(|(at, count)| libc::iovec {
-        iov_base: std::ptr::without_provenance_mut(at),
-        iov_len: count * size_of::<usize>(),
-    });
+    let nothing = libc::iovec {
+        iov_base: std::ptr::null_mut(),
+        iov_len: 0,
+    };
+    let mut from = [nothing; PLACES];
+    for (part, &(at, count)) in from.iter_mut().zip(places) {
+        part.iov_base = std::ptr::without_provenance_mut(at);
+        part.iov_len = count * size_of::<usize>();
+    }
     let own = libc::pid_t::try_from(std::process::id()).ok()?;
-    let count = libc::c_ulong::try_from(PLACES).ok()?;
+    let count = libc::c_ulong::try_from(places.len().min(PLACES)).ok()?;
     // SAFETY: it writes the words, and reads what is there, or refuses to.
     let got = unsafe { libc::process_vm_readv(own, &raw const to, 1, from.as_ptr(), count, 0) };
-    (usize::try_from(got) == Ok(bytes)).then_some(())
+    Some(usize::try_from(got).ok()? / size_of::<usize>())
 }
+
+/// As many places as are read at once.
+const PLACES: usize = 2 + 2 * super::frames::DEPTH;

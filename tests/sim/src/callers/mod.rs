@@ -7,13 +7,19 @@
 //! | --- | --- |
 //! | `native` | the address behind the entry point |
 //! | `python` | the functions of Python's library, and the line of a thread that holds its lock |
-//! | `detached` | the line of a thread that let the lock go for the call, as NVIDIA's own package does |
+//! | `detached` | frames of a thread that let the lock go for the call, as NVIDIA's own package does, from memory |
+//! | `frames` | the innermost one, and the innermost one outside of installed packages |
+//! | `installed` | which code is of an installed package |
 //! | `known` | the places so far |
 //!
 //! All of it is for Linux; elsewhere nothing is known of who calls.
 
 #[cfg(target_os = "linux")]
 mod detached;
+#[cfg(target_os = "linux")]
+mod frames;
+#[cfg(target_os = "linux")]
+mod installed;
 #[cfg(target_os = "linux")]
 mod known;
 #[cfg(target_os = "linux")]
@@ -30,6 +36,7 @@ pub(crate) fn here() -> &'static crossdock_sim_engine::Place {
     static NOWHERE: crossdock_sim_engine::Place = crossdock_sim_engine::Place {
         returns_to: 0,
         line: None,
+        program: None,
     };
     &NOWHERE
 }

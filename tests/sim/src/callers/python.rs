@@ -10,13 +10,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossdock_sim_engine::Line;
 
-use super::detached;
+use super::{detached, frames, installed};
 
 type Object = *mut c_void;
 
+/// Where a call comes from in Python.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Caller {
+    running: Running,
+    /// Where that is in an installed package: the innermost frame outside of those.
+    program: Option<detached::Frame>,
+}
+
 /// A place in Python's code, as numbers. What they mean stays, for as long as they are found again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Running {
+enum Running {
     /// Of a thread that holds Python's lock: the code, which is kept once it was seen, and the line.
     Attached { code: usize, number: c_int },
     /// Of a thread that does not: what its frame says.
@@ -127,7 +135,7 @@ fn libraries_loaded() -> u64 {
 }
 
 /// What this thread runs in Python, if it does.
-pub(crate) fn running() -> Option<Running> {
+pub(crate) fn caller() -> Option<Caller> {
     let python = functions()?;
     // SAFETY: it may be called at any time.
     if unsafe { (python.Py_IsInitialized)() } == 0 {
@@ -139,9 +147,26 @@ pub(crate) fn running() -> Option<Running> {
         return None;
     }
     // SAFETY: as above; it reads one word.
-    if unsafe { (python.current)() } != own {
-        return detached::frame(python, own.addr()).map(Running::Detached);
+    let is_attached = unsafe { (python.current)() } == own;
+    if !is_attached {
+        let (frame, program) = frames::frames(python, own.addr())?;
+        let running = Running::Detached(frame);
+        return Some(Caller { running, program });
     }
+    let (code, number) = attached(python)?;
+    let is_installed = installed::is_installed((code, 0), || {
+        let code = std::ptr::with_exposed_provenance_mut(code);
+        python.attribute(code, c"co_filename").unwrap_or_default()
+    });
+    let program = is_installed.then(|| frames::frames(python, own.addr()));
+    Some(Caller {
+        running: Running::Attached { code, number },
+        program: program.flatten().and_then(|(_, program)| program),
+    })
+}
+
+/// The code and the line that this thread runs, which holds the lock.
+fn attached(python: &Functions) -> Option<(usize, c_int)> {
     // SAFETY: this thread holds the lock; the frame is lent.
     let frame = unsafe { (python.PyEval_GetFrame)() };
     if frame.is_null() {
@@ -153,17 +178,21 @@ pub(crate) fn running() -> Option<Running> {
     let code = unsafe { (python.PyFrame_GetCode)(frame) };
     // SAFETY: the frame keeps the code.
     unsafe { (python.Py_DecRef)(code) };
-    let code = code.expose_provenance();
-    Some(Running::Attached { code, number })
+    Some((code.expose_provenance(), number))
 }
 
-impl Running {
+impl Caller {
+    /// The line outside of installed packages, in words.
+    pub(crate) fn program(&self) -> Option<Line> {
+        self.program?.line(functions()?)
+    }
+
     /// The place in words, when it is seen first; this thread is still there.
     pub(crate) fn line(&self) -> Option<Line> {
         let python = functions()?;
-        match *self {
-            Self::Detached(frame) => frame.line(python),
-            Self::Attached { code, number } => {
+        match self.running {
+            Running::Detached(frame) => frame.line(python),
+            Running::Attached { code, number } => {
                 let code: Object = std::ptr::with_exposed_provenance_mut(code);
                 // SAFETY: the lock is held, and the frame keeps the code. It stays from here on, so that no
                 // other code is taken for it.

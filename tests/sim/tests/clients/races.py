@@ -1,111 +1,57 @@
-"""Races that people met, rebuilt from what their threads say: `races.py NAME [mended]`.
+"""Races that people met, rebuilt from what their threads say: `races.py NAME [mended]`, or `races.py all SEEDS`.
 
-Each is a few calls of `cuda.core`, with kernels replaced by copies and fills. `mended` is what the thread came to.
+Each is a few calls of public clients, with kernels replaced by copies and fills. `mended` is what the thread came to.
+`all` runs each in both forms under so many seeds in one process, and prints what was reported as lines of JSON.
 """
 
+from __future__ import annotations
+
+import ctypes
+import importlib
+import json
 import sys
 from collections.abc import Callable
 
-from cuda.bindings import driver
-from cuda.core import Buffer, Device, LegacyPinnedMemoryResource, Stream
-
-device = Device(0)
-device.set_current()
-is_mended = "mended" in sys.argv
-default = device.default_stream
-pinned = LegacyPinnedMemoryResource()
-host = pinned.allocate(4096)
-
-
-def made_on(stream: Stream) -> Buffer:
-    """Memory that a stream has work on: a kernel's result."""
-    memory = device.memory_resource.allocate(4096, stream=stream)
-    memory.copy_from(host, stream=stream)
-    return memory
-
-
-def arrays_sent_before_they_are_ready() -> None:
-    """mpi4py PR 60: MPI reads a buffer on streams of its own, and CuPy's stream was not synchronised before."""
-    current, inside_mpi = device.create_stream(), device.create_stream()
-    array = made_on(current)
-    if is_mended:
-        current.sync()
-    array.copy_to(host, stream=inside_mpi)
-    inside_mpi.sync()
-    array.close(current)
-
-
-def the_wrong_stream_waits() -> None:
-    """triton python_backend PR 243: the producer was given the default stream, and let a new one wait in its place."""
-    producer, consumer = device.create_stream(), device.create_stream()
-    tensor = made_on(producer)
-    waiting = consumer if is_mended else device.create_stream()
-    waiting.wait(producer)
-    tensor.copy_to(host, stream=consumer)
-    consumer.sync()
-    producer.sync()
-    tensor.close(producer)
-
-
-def a_capsule_that_waits_for_nothing() -> None:
-    """jax PR 28057: a test handed memory on by a capsule, which says of no stream when it is ready."""
-    exporter, importer = device.create_stream(), device.create_stream()
-    array = made_on(exporter)
-    if is_mended:
-        importer.wait(exporter.record())
-    copy = device.memory_resource.allocate(4096, stream=importer)
-    copy.copy_from(array, stream=importer)
-    importer.sync()
-    exporter.sync()
-    array.close(exporter)
-    copy.close(importer)
-
-
-def weights_used_before_they_are_there() -> None:
-    """diffusers PR 13502: weights travel on a stream of their own, and the default stream computes with them."""
-    transfer = device.create_stream()
-    weights = device.memory_resource.allocate(4096, stream=default)
-    transfer.wait(default)
-    weights.copy_from(host, stream=transfer)
-    if is_mended:
-        default.wait(transfer)
-    result = device.memory_resource.allocate(4096, stream=default)
-    result.copy_from(weights, stream=default)
-    default.sync()
-    transfer.sync()
-    for buffer in (weights, result):
-        buffer.close(default)
-
-
-def memory_used_again_too_early() -> None:
-    """torchrec PR 4231: memory is given back and used again while a side stream still copies from it."""
-    side = device.create_stream()
-    tensor = made_on(default)
-    side.wait(default)
-    tensor.copy_to(host, stream=side)
-    if is_mended:  # what `record_stream` does
-        default.wait(side)
-    tensor.copy_from(pinned.allocate(4096), stream=default)
-    default.sync()
-    side.sync()
-    tensor.close(default)
-
-
-races: dict[str, Callable[[], None]] = {
-    race.__name__: race
-    for race in (
-        arrays_sent_before_they_are_ready,
-        the_wrong_stream_waits,
-        a_capsule_that_waits_for_nothing,
-        weights_used_before_they_are_there,
-        memory_used_again_too_early,
-    )
+# Those of HIP need no device of CUDA's, and the others none of HIP's.
+RACES = {
+    "arrays_sent_before_they_are_ready": "waits",
+    "weights_used_before_they_are_there": "waits",
+    "a_tensor_whose_stream_is_still_at_work": "waits",
+    "the_wrong_stream_waits": "waits",
+    "a_capsule_that_waits_for_nothing": "waits",
+    "a_stream_that_the_consumer_does_not_name": "waits",
+    "memory_used_again_too_early": "lifetimes",
+    "a_use_that_the_allocator_does_not_see": "lifetimes",
+    "memory_released_before_it_is_used": "lifetimes",
+    "memory_released_behind_the_launch": "lifetimes",
+    "copies_read_as_they_were_before": "vendors",
+    "staged_through_memory_of_both_vendors": "vendors",
 }
 
+
+def race(name: str) -> Callable[[bool], None]:
+    found: Callable[[bool], None] = getattr(importlib.import_module(f"wild.{RACES[name]}"), name)
+    return found
+
+
+def run_all(seeds: int) -> None:
+    simulator = ctypes.CDLL("libcrossdock_sim.so")
+    text = ctypes.create_string_buffer(1 << 20)
+    for name in RACES:
+        run = race(name)
+        for seed in range(seeds):
+            for is_mended in (False, True):
+                simulator.crossdock_sim_seed(ctypes.c_uint64(seed))
+                run(is_mended)
+                simulator.crossdock_sim_take_reports(text, ctypes.c_size_t(len(text)))
+                reports = [json.loads(line) for line in text.value.decode().splitlines()]
+                print(json.dumps({"race": name, "seed": seed, "mended": is_mended, "reports": reports}), flush=True)
+
+
 if __name__ == "__main__":
-    if not set(sys.argv[1:2]) & set(races):
-        sys.exit(f"races.py NAME [mended], behind `scripts/with-sim --`, where NAME is one of {', '.join(races)}")
-    error, version = driver.cuDriverGetVersion()
-    assert error == driver.CUresult.CUDA_SUCCESS and version
-    races[sys.argv[1]]()
-    default.sync()
+    if sys.argv[1:2] == ["all"]:
+        run_all(int(sys.argv[2]))
+    elif set(sys.argv[1:2]) & set(RACES):
+        race(sys.argv[1])("mended" in sys.argv)
+    else:
+        sys.exit(f"races.py NAME [mended], behind `scripts/with-sim --`, where NAME is one of {', '.join(RACES)}")
