@@ -216,8 +216,8 @@ impl<V: Vendor> AsyncMemory for Gpu<V> {
     unsafe fn free_async(&self, stream: StreamHandle, address: Address) -> Result<(), Error> {
         let operation = "free_async";
         let stream = self.stream(stream, operation)?;
-        // Where the stream takes no work, this fails before the memory is forgotten. The memory stays the host's where
-        // the stream is captured: the capture may last, and the memory can be freed by another way.
+        // Where the stream takes no work, this fails before the memory is forgotten. A captured stream cannot free, and
+        // the capture may last: by UNSUPPORTED the memory stays the host's, which frees it another way.
         let submitted = stream
             .submit(operation)
             .map_err(|fault| match fault.status {

@@ -39,7 +39,7 @@ impl Row {
         }
     }
 
-    /// How many programs came to which states.
+    /// How many programs reached which states.
     fn states(&self) -> String {
         if self.reached.is_empty() {
             return String::new();
@@ -48,7 +48,11 @@ impl Row {
         let reached: Vec<String> = reached
             .map(|(name, programs)| format!("{name}: {programs}"))
             .collect();
-        format!("{}: programs with a {}\n", self.name, reached.join(", "))
+        format!(
+            "{}: programs that reached {}\n",
+            self.name,
+            reached.join(", ")
+        )
     }
 
     /// Counts a program that is going to run.

@@ -238,7 +238,7 @@ fn a_client_reads_what_is_written_on_another_stream() {
 }
 
 #[test]
-fn a_context_that_is_current_stays_it() {
+fn a_current_context_stays_current_across_calls() {
     let calls = on_each(|gpu| {
         vec![
             come(gpu, true),
@@ -253,6 +253,10 @@ fn a_context_that_is_current_stays_it() {
         ]
     });
     is_right(&calls, Ending::Return);
+}
+
+#[test]
+fn a_context_that_a_client_leaves_current_is_found() {
     let intruded = [come(1, true), does(1, Does::Intrude)];
     is_found(
         &intruded,

@@ -58,7 +58,7 @@ impl LiveStreams {
         self.find(|entry| entry.device == device && entry.native == Some(native))
     }
 
-    /// All streams of a device that are alive. Of those of others the owner may end each, and may have.
+    /// All live streams of a device. Those of others may be ended by their owners at any time.
     pub(crate) fn of(&self, device: u32) -> Vec<Hold> {
         let Some(entries) = self.entries() else {
             return Vec::new();
@@ -67,7 +67,10 @@ impl LiveStreams {
         let cores: Vec<_> = here.filter_map(|entry| entry.core.upgrade()).collect();
         // After the lock: the last count of one that nobody has in hand may be this one.
         drop(entries);
-        cores.into_iter().filter_map(Hold::unseen).collect()
+        cores
+            .into_iter()
+            .filter_map(Hold::uncounted_if_of_others)
+            .collect()
     }
 
     /// Records where each stream is past what it was told to free so far, for those who wait for

@@ -65,7 +65,7 @@ impl Hold {
     }
 
     /// That of a call whose caller does not name the stream: the owner of a stream of others may end it meanwhile.
-    pub(super) fn unseen(core: Arc<StreamCore>) -> Option<Self> {
+    pub(super) fn uncounted_if_of_others(core: Arc<StreamCore>) -> Option<Self> {
         if core.is_of_others() {
             return Some(Self {
                 core,
@@ -181,12 +181,17 @@ impl StreamCore {
         call: impl FnOnce(StreamHandle) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let _lock = self.lock(&self.submit_lock);
-        if self.is_left.load(Ordering::Acquire) {
+        if self.is_left() {
             let why = "everybody let go of this stream of others, and it may be gone";
             let hooks = self.plugin.hooks();
             return Err(hooks.failure("use a stream", Status::UNSUPPORTED, why));
         }
         call(self.handle)
+    }
+
+    /// Whether everybody let go of it, a stream of others: its owner may have ended it.
+    pub(crate) fn is_left(&self) -> bool {
+        self.is_left.load(Ordering::Acquire)
     }
 
     pub(crate) fn is_of_others(&self) -> bool {

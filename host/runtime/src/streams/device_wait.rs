@@ -28,7 +28,7 @@ impl Device {
         let mut outcome = Ok(());
         for stream in Stream::all_of(self) {
             // A stream that failed, perhaps another runtime's, hides no work of those behind it.
-            outcome = outcome.and(stream.synchronize_unseen(deadline));
+            outcome = outcome.and(stream.synchronize_for_device(deadline));
         }
         if !self.plugin().later_works().wait(self.index(), deadline) {
             let why = "a copy that is made part by part is not over";

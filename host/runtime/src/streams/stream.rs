@@ -191,23 +191,24 @@ impl Stream {
             .tell(|| hooks.synchronize_stream(self.0.handle, limit))
     }
 
-    /// As [`Stream::synchronize`], of a stream that its owner may end meanwhile: nothing is asked of it then.
-    pub(crate) fn synchronize_unseen(&self, deadline: Deadline) -> Result<(), Error> {
+    /// As [`Stream::synchronize`]; of a stream of others it waits by an event, since the owner may end the stream
+    /// meanwhile.
+    pub(crate) fn synchronize_for_device(&self, deadline: Deadline) -> Result<(), Error> {
         if !self.is_of_others() {
             return self.synchronize(deadline.left());
         }
         let end = match self.record() {
             // Everybody let go of it.
-            Err(error) if error.is_unsupported() => return Ok(()),
-            // It makes no more events, and drained what was there.
-            Err(error) if error.status() == Some(Status::RETIRED) => {
+            Err(_) if self.0.is_left() => return Ok(()),
+            // It makes no events, or none any more.
+            Err(error) if error.is_unsupported() || error.status() == Some(Status::RETIRED) => {
                 return self.synchronize(deadline.left());
             }
             end => end?,
         };
         match end.synchronize(deadline.left()) {
             // With the stream, which its owner has ended by now, the event may have gone too.
-            Err(error) if error.status() != Some(Status::TIMEOUT) && self.is_left() => Ok(()),
+            Err(error) if error.status() != Some(Status::TIMEOUT) && self.0.is_left() => Ok(()),
             Err(error) if error.is_failure_of_work() => {
                 // Whoever waits for the stream itself is not told again.
                 let (hooks, at_once) = (self.device().hooks(), Some(Duration::ZERO));
@@ -219,12 +220,6 @@ impl Stream {
             }
             ended => ended,
         }
-    }
-
-    /// Whether everybody let go of it, a stream of others.
-    fn is_left(&self) -> bool {
-        self.with_submit_lock(|_| Ok(()))
-            .is_err_and(|error| error.is_unsupported())
     }
 
     /// Whether its work is done.

@@ -4,22 +4,23 @@
 //! A case is an exchange with what fails in it: a hook of the plugin (`hook copy@2=VENDOR`), or a function of the
 //! driver (`cuMemAlloc_v2@1=2`; `exec:` before it for the work that it put on a stream, `!` behind the number where
 //! the device is lost by it). All cases are known once each exchange was made without a fault and its calls were
-//! counted. Of these `CASES` are drawn by seeds; `CROSSDOCK_LONG=1` runs all. One alone:
+//! counted. Of these `CASES` are drawn by seeds; `CROSSDOCK_LONG=1` runs all, `CROSSDOCK_FAULT_POLICY=N` with it those of
+//! one policy (0 to 2), and `CROSSDOCK_FAULT_BEHIND=CASE` those behind one. One alone:
 //!
 //! ```sh
 //! CROSSDOCK_FAULT_CASE='link cuMemcpyPeerAsync@2=719!' cargo test -p crossdock-plugin-cuda --test simulated fault_cases
 //! ```
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
-use crossdock::{Device, Error, Layer, Plugin, counted_leaks, trace};
+use crossdock::{Device, Plugin, counted_leaks, trace};
 use crossdock_sdk::abi::Status;
 
 use crate::driver::Driver;
 use crate::exchanges::{EXCHANGES, Exchange, Foreign, LIMIT, Rig, round, use_of};
+use crate::fault_case::{CODES, Case, STATUSES};
 use crate::{POLICIES, is_long, run_over};
 
 /// The calls of one name that are made to fail: the first so many.
@@ -38,102 +39,6 @@ const ONE: &str = "CROSSDOCK_FAULT_CASE";
 const BEHIND: &str = "CROSSDOCK_FAULT_BEHIND";
 /// Which of the policies it is; only this one where it is set from outside.
 const POLICY: &str = "CROSSDOCK_FAULT_POLICY";
-
-/// What the driver's functions answer. By the fourth and the fifth the device is lost.
-const CODES: [&str; 6] = ["1", "2", "801", "700!", "719!", "999"];
-/// What the hooks answer.
-const STATUSES: [&str; 4] = ["VENDOR", "OOM_DEVICE", "UNSUPPORTED", "DEVICE_LOST"];
-
-/// An exchange, and the call in it that fails.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Case {
-    exchange: &'static str,
-    is_hook: bool,
-    call: String,
-    nth: u64,
-    answer: String,
-}
-
-impl fmt::Display for Case {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let hook = if self.is_hook { "hook " } else { "" };
-        let Self {
-            exchange,
-            call,
-            nth,
-            answer,
-            ..
-        } = self;
-        write!(f, "{exchange} {hook}{call}@{nth}={answer}")
-    }
-}
-
-impl Case {
-    fn parse(text: &str) -> Self {
-        let (exchange, fault) = text.split_once(' ').unwrap();
-        let is_hook = fault.starts_with("hook ");
-        let fault = fault.strip_prefix("hook ").unwrap_or(fault);
-        let (call, answer) = fault.split_once('=').unwrap();
-        let (call, nth) = call.split_once('@').unwrap();
-        let known = EXCHANGES.iter().find(|(name, _)| *name == exchange);
-        Self {
-            exchange: known.unwrap().0,
-            is_hook,
-            call: call.to_owned(),
-            nth: nth.parse().unwrap(),
-            answer: answer.to_owned(),
-        }
-    }
-
-    fn exchange(&self) -> Exchange {
-        let of_name = |(name, _): &&(&str, Exchange)| *name == self.exchange;
-        EXCHANGES.iter().find(of_name).unwrap().1
-    }
-
-    /// Cases are made in this order. How often a function is called differs a little from process to process (those
-    /// that ask whether work is over), so a number would not find a case again.
-    fn place(&self) -> (usize, &str, bool, u64, usize) {
-        let exchange = EXCHANGES
-            .iter()
-            .position(|(name, _)| *name == self.exchange);
-        let is_late = self.call != self.function();
-        let exchange = exchange.unwrap();
-        (exchange, self.function(), is_late, self.nth, self.code())
-    }
-
-    /// Which of the answers it is.
-    fn code(&self) -> usize {
-        let answers: &[&str] = if self.is_hook { &STATUSES } else { &CODES };
-        answers.iter().position(|one| *one == self.answer).unwrap()
-    }
-
-    /// The driver's function, without where it fails.
-    fn function(&self) -> &str {
-        self.call.strip_prefix("exec:").unwrap_or(&self.call)
-    }
-
-    /// The layers of the plugin: the one that lets the hook fail, where it is one.
-    fn layers(&self) -> Vec<Layer> {
-        if !self.is_hook {
-            return Vec::new();
-        }
-        let plan = format!("cuda.{}:{}={}", self.call, self.nth, self.answer);
-        vec![Layer::Fault(plan.parse().unwrap())]
-    }
-
-    /// Whether an error says which call failed, and how.
-    fn is_named_by(&self, error: &Error) -> bool {
-        let told = format!("{error}: {}", error.why());
-        if self.is_hook {
-            return told.contains("made to fail") || told.contains("made a failure");
-        }
-        let number = self.answer.trim_end_matches('!');
-        // Of work that failed tells who looks.
-        let is_late = self.call.starts_with("exec:") || self.answer.ends_with('!');
-        let call = format!("`{}` returned {number} (", self.function());
-        told.contains(&call) || is_late && told.contains(&format!("` returned {number} ("))
-    }
-}
 
 /// How often each hook and each function of the driver is called in an exchange.
 fn count(driver: &Driver, exchange: Exchange) -> [BTreeMap<String, u64>; 2] {
@@ -360,7 +265,7 @@ fn goes_on(driver: &Driver, rig: &Rig<'_>, case: &Case) {
 }
 
 /// The cases of this process, in their order.
-fn mine(all: &[Case]) -> Vec<&Case> {
+fn cases_of_process(all: &[Case]) -> Vec<&Case> {
     let policy: u64 = std::env::var(POLICY).map_or(0, |policy| policy.parse().unwrap());
     let mut cases: Vec<&Case> = if is_long() {
         // Each policy has a third of them, and each code with some calls of each function.
@@ -371,11 +276,11 @@ fn mine(all: &[Case]) -> Vec<&Case> {
         let drawn = (0..CASES).map(|seed| scatter(seed) % all.len());
         drawn.filter_map(|number| all.get(number)).collect()
     };
-    cases.sort_by_key(|case| case.place());
+    cases.sort_by_key(|case| case.sort_key());
     cases.dedup();
     if let Ok(behind) = std::env::var(BEHIND) {
         let behind = Case::parse(&behind);
-        cases.retain(|case| case.place() > behind.place());
+        cases.retain(|case| case.sort_key() > behind.sort_key());
     }
     cases
 }
@@ -398,7 +303,7 @@ fn run_all(of_hooks: bool) {
         return;
     }
     let all = all(&driver, of_hooks);
-    let cases = mine(&all);
+    let cases = cases_of_process(&all);
     let begun = Instant::now();
     let mut ended = BTreeMap::<String, [usize; 3]>::new();
     for (at, case) in cases.iter().take(BATCH).enumerate() {
@@ -447,6 +352,11 @@ fn over(test: &str, of_hooks: bool) {
         &POLICIES[..1]
     };
     let asked = std::env::var(POLICY).ok();
+    let is_there = |asked: &String| (0..policies.len()).any(|index| *asked == index.to_string());
+    assert!(
+        asked.as_ref().is_none_or(is_there),
+        "{POLICY} is 0, 1 or 2, and needs CROSSDOCK_LONG=1"
+    );
     for (index, policy) in policies.iter().enumerate() {
         let index = index.to_string();
         if asked.as_ref().is_some_and(|asked| *asked != index) {

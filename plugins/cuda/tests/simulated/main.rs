@@ -9,7 +9,7 @@
 //! | `addresses`, `claims`, `masks` | whose an address is, what others say of it, which device a number means |
 //! | `memory`, `frees`, `deleters` | what is kept, how each kind of memory goes back, deleters of others |
 //! | `copies`, `contexts`, `captures`, `peers` | copies on streams, contexts and captures of others, links |
-//! | `faults`, `fault_cases`, `losses` | calls that fail, lost devices |
+//! | `faults`, `fault_case`, `fault_cases`, `losses` | calls that fail, lost devices |
 //! | `lacking`, `optional` | functions that a driver lacks |
 //! | `broken`, `defects` | a driver layer with one mistake, and what the checker says of each mistake |
 //! | `forks` | the child of a fork |
@@ -37,6 +37,7 @@ mod defects;
 mod deleters;
 mod driver;
 mod exchanges;
+mod fault_case;
 mod fault_cases;
 mod faults;
 mod forks;

@@ -4,7 +4,7 @@ use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::clients::vendor::{Answer, Vendor, again};
+use crate::clients::vendor::{Answer, Vendor, retried};
 use crate::foreign;
 
 /// What gives memory of a client back, on whatever thread.
@@ -88,10 +88,10 @@ impl Block {
         let ready = *self.ready.lock().unwrap_or_else(PoisonError::into_inner);
         let spoilt = desk.within(|vendor| {
             if let Some(ready) = ready {
-                again(|| vendor.wait(desk.returns, ready))?;
+                retried(|| vendor.wait(desk.returns, ready))?;
                 vendor.destroy_event(ready)?;
             }
-            again(|| vendor.fill(self.address, self.bytes, desk.returns))?;
+            retried(|| vendor.fill(self.address, self.bytes, desk.returns))?;
             match self.is_pooled {
                 true => vendor.free(self.address, Some(desk.returns)),
                 false => Ok(()),

@@ -20,10 +20,12 @@ use std::thread::{self, ThreadId};
 
 pub(crate) use self::memory::{Block, Desk, Owner};
 pub(crate) use self::vendor::Answer;
-use self::vendor::{Vendor, again};
+use self::vendor::{Vendor, retried};
 
-/// Relaxed captures may be ended by any thread.
+/// Of a capture's mode: any thread may end it.
 const RELAXED: u8 = 2;
+/// The first of the codes that are about captures (`CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED`).
+const FIRST_OF_CAPTURES: c_int = 900;
 
 /// A library.
 #[derive(Debug)]
@@ -150,7 +152,7 @@ impl Client {
 
     pub(crate) fn synchronize(&self) -> Answer {
         self.desk
-            .within(|vendor| again(|| vendor.synchronize(self.stream)))
+            .within(|vendor| retried(|| vendor.synchronize(self.stream)))
     }
 
     /// Makes its context the thread's current one; the device before it.
@@ -193,7 +195,7 @@ impl Client {
     /// A call that a capture forbids to those who do not let it go on.
     pub(crate) fn meddle(&self) -> Answer {
         match self.desk.vendor.query(self.stream) {
-            Err(code) if code < 900 => Err(code),
+            Err(code) if code < FIRST_OF_CAPTURES => Err(code),
             _ => Ok(()),
         }
     }
@@ -210,7 +212,7 @@ impl Client {
         let _ended = self.end_capture();
         let streams = [self.stream, desk.returns];
         for stream in streams.into_iter().filter(|stream| *stream != 0) {
-            let waited = desk.within(|vendor| again(|| vendor.synchronize(stream)));
+            let waited = desk.within(|vendor| retried(|| vendor.synchronize(stream)));
             desk.complain("wait", waited);
         }
         let kept = std::mem::take(&mut *desk.kept.lock().unwrap_or_else(PoisonError::into_inner));

@@ -10,8 +10,13 @@ use crate::driver;
 /// What a driver answers: its number where it refuses.
 pub(crate) type Answer<T = ()> = Result<T, c_int>;
 
-/// How a thread minds captures: it may do what they forbid.
+/// Of a thread's own capture mode: its calls end no capture of others.
 const RELAXED: c_int = 2;
+/// Of streams: they do not wait for the default one. Of events: they note no time.
+const NON_BLOCKING: u32 = 1;
+const DISABLE_TIMING: u32 = 2;
+/// What captured work writes.
+const FILLED: u8 = 0x5a;
 /// How both vendors number a copy whose ends the driver finds out.
 const ANY_WAY: c_int = 4;
 
@@ -26,7 +31,7 @@ pub(crate) struct Vendor {
 const TRIES: usize = 4;
 
 /// Makes a call until it succeeds, or for the last time.
-pub(crate) fn again(call: impl Fn() -> Answer) -> Answer {
+pub(crate) fn retried(call: impl Fn() -> Answer) -> Answer {
     let answers = (0..TRIES).map(|_| call());
     let last = answers.enumerate();
     let mut last = last.skip_while(|(at, answer)| answer.is_err() && at + 1 < TRIES);
@@ -156,7 +161,7 @@ impl Vendor {
     }
 
     pub(crate) fn create_stream(&self, is_blocking: bool) -> Answer<u64> {
-        let (mut stream, flags) = (0, u32::from(!is_blocking));
+        let (mut stream, flags) = (0, if is_blocking { 0 } else { NON_BLOCKING });
         let at = &raw mut stream;
         either!(self, cuStreamCreate, hipStreamCreateWithFlags, (at => *mut u64, flags => u32))?;
         Ok(stream)
@@ -234,7 +239,7 @@ impl Vendor {
             self,
             cuMemsetD8Async,
             hipMemsetD8Async,
-            (to => u64, 0x5a => u8, bytes => usize, stream => u64)
+            (to => u64, FILLED => u8, bytes => usize, stream => u64)
         )
     }
 
@@ -242,7 +247,7 @@ impl Vendor {
     pub(crate) fn record(&self, stream: u64) -> Answer<u64> {
         let mut event = 0;
         let at = &raw mut event;
-        either!(self, cuEventCreate, hipEventCreateWithFlags, (at => *mut u64, 2 => u32))?;
+        either!(self, cuEventCreate, hipEventCreateWithFlags, (at => *mut u64, DISABLE_TIMING => u32))?;
         let recorded = either!(self, cuEventRecord, hipEventRecord, (event => u64, stream => u64));
         if recorded.is_err() {
             self.destroy_event(event)?;

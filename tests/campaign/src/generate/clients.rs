@@ -28,11 +28,11 @@ pub(super) struct Clients {
 
 /// The operations of a program that are made while a stream captures, or a client's context is current.
 #[must_use]
-pub fn amid(ops: &[Op]) -> Vec<usize> {
-    let (mut open, mut amid) = (0_usize, Vec::new());
+pub fn ops_beside_clients(ops: &[Op]) -> Vec<usize> {
+    let (mut open, mut ops_beside_clients) = (0_usize, Vec::new());
     for (index, op) in ops.iter().enumerate() {
         if open > 0 {
-            amid.push(index);
+            ops_beside_clients.push(index);
         }
         let Call::Client { does, .. } = &op.call else {
             continue;
@@ -43,7 +43,7 @@ pub fn amid(ops: &[Op]) -> Vec<usize> {
             _ => {}
         }
     }
-    amid
+    ops_beside_clients
 }
 
 impl Writer {
@@ -84,7 +84,7 @@ impl Writer {
     pub(super) fn client(&mut self) -> Option<Call> {
         let c = self.random.index(CLIENTS);
         let Some(client) = self.clients.here[c] else {
-            return self.coming(c);
+            return Some(self.coming(c));
         };
         let does = match self.random.below(12) {
             _ if client.captures.is_some() => Does::EndCapture,
@@ -106,7 +106,7 @@ impl Writer {
         Some(Call::Client { c, does })
     }
 
-    fn coming(&mut self, c: usize) -> Option<Call> {
+    fn coming(&mut self, c: usize) -> Call {
         let drivers = self.setup.drivers;
         let devices = (0..self.setup.devices).filter(|device| drivers >> device & 1 == 1);
         let devices: Vec<usize> = devices.collect();
@@ -120,7 +120,8 @@ impl Writer {
         let does = Does::Come {
             device,
             own: !self.random.once_in(3),
-            // Else it would refuse other programs the default stream, which they wait for.
+            // With several runtimes a blocking stream's capture would make other programs' calls on the default stream
+            // fail.
             blocking: self.setup.runtimes == 1 && self.random.once_in(3),
             known: is_known,
         };
@@ -128,7 +129,7 @@ impl Writer {
             let s = self.random.index(STREAMS);
             self.plan(c, Does::Wrap { s });
         }
-        Some(Call::Client { c, does })
+        Call::Client { c, does }
     }
 
     fn plan(&mut self, c: usize, does: Does) {
@@ -310,7 +311,10 @@ mod tests {
         let lends = with(|does| matches!(does, Does::Lend { .. }));
         let takes = with(|does| matches!(does, Does::Take { .. }));
         let enters = with(|does| matches!(does, Does::Enter));
-        let beside = programs.iter().filter(|ops| amid(ops).len() > 2).count();
+        let beside = programs
+            .iter()
+            .filter(|ops| ops_beside_clients(ops).len() > 2)
+            .count();
         let seen = [captures, lends, takes, enters, beside];
         assert!(seen.iter().all(|programs| *programs >= 60), "{seen:?}");
     }

@@ -6,7 +6,7 @@ mod ends;
 use std::collections::VecDeque;
 
 use self::clients::Clients;
-pub use self::clients::amid;
+pub use self::clients::ops_beside_clients;
 use crate::model::{View, compact};
 use crate::program::{Call, Element, Op, Way};
 

@@ -1,4 +1,4 @@
-//! What clients do to the calls of Crossdock: which of them their captures refuse, and which they have to.
+//! What clients change for the calls of Crossdock: which calls a capture may refuse, and which it must.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -45,11 +45,11 @@ impl Judge {
         open.map(|(c, thread)| (*c, *thread)).collect()
     }
 
-    /// A call was answered, whatever it was: keeps what it did to streams, and what was reached.
-    pub(super) fn meet(&mut self, op: &Op, touched: &Touched) {
+    /// Notes what an answered call did to streams, and which states it reached.
+    pub(super) fn note_answered(&mut self, op: &Op, touched: &Touched) {
         let clients = &mut self.clients;
         match &op.call {
-            Call::Client { .. } => {}
+            Call::Client { .. } => return,
             Call::Stream { s, .. } | Call::DropStream { s } => {
                 clients.wraps.remove(s);
                 clients.defaults.remove(s);
@@ -66,17 +66,14 @@ impl Judge {
                 }
             }
         }
-        if matches!(op.call, Call::Client { .. }) {
-            return;
-        }
         if !self.clients.open.is_empty() {
-            self.reached.insert("call beside a capture");
+            self.reached.insert("a call beside a capture");
         }
         let entered = self.clients.entered.get(&op.thread);
         if let Some(Some(c)) = entered.map(|entered| entered.last())
             && self.clients.here.get(c).is_some_and(|client| client.is_own)
         {
-            self.reached.insert("call in a foreign context");
+            self.reached.insert("a call in a foreign context");
         }
     }
 
@@ -112,8 +109,8 @@ impl Judge {
                 clients.open.insert(c, op.thread);
                 let is_known = clients.here.get(&c).is_some_and(|client| client.is_known);
                 let name = match is_known {
-                    true => "capture of a known stream",
-                    false => "capture of another stream",
+                    true => "a capture of a known stream",
+                    false => "a capture of another stream",
                 };
                 self.reached.insert(name);
             }
@@ -153,18 +150,18 @@ impl Judge {
                 seed,
                 ..
             } => {
-                self.reached.insert("lent device memory");
+                self.reached.insert("device memory that a client lent");
                 (*t, self.fresh((*element, shape, client.device), *seed))
             }
             Does::Take { t, .. } => {
-                self.reached.insert("read by a client");
+                self.reached.insert("a tensor that a client read");
                 self.uses(c, source.as_ref());
                 (*t, self.moved(source?, client.device, true, false))
             }
             _ => return None,
         };
         if client.is_own {
-            self.reached.insert("lent by a foreign context");
+            self.reached.insert("memory of a foreign context");
         }
         if self.faulty {
             // Its own work may have failed, and it looks at nothing.
@@ -177,7 +174,7 @@ impl Judge {
     /// So much was captured: what the client put there itself.
     pub(super) fn captured(&mut self, c: usize, count: usize) -> Result<(), Finding> {
         self.clients.open.remove(&c);
-        self.reached.insert("capture that ended well");
+        self.reached.insert("a capture that ended well");
         if count == 1 || self.faulty {
             return Ok(());
         }
@@ -193,14 +190,14 @@ impl Judge {
     }
 
     /// Whether a call was refused, as it may be, because a client captures.
-    pub(super) fn is_captured(&mut self, call: &Call, touched: &Touched, error: &Failed) -> bool {
+    pub(super) fn may_refuse(&mut self, call: &Call, touched: &Touched, error: &Failed) -> bool {
         let is_meant = error.kind == Failure::Hook(Status::CAPTURING)
             && (self.on_captured(call).is_some()
                 || self.touches_captured(call, touched)
                 // A wait for a device is one for the streams of all.
                 || self.clients.are_others && matches!(call, Call::SyncDevice { .. }));
         if is_meant {
-            self.reached.insert("refused by a capture");
+            self.reached.insert("a call that a capture refused");
         }
         is_meant
     }
@@ -238,7 +235,7 @@ impl Judge {
     }
 
     /// Refuses the success of work, and of a question, on a stream that is captured.
-    pub(super) fn not_captured(&self, call: &Call, touched: &Touched) -> Result<(), Finding> {
+    pub(super) fn must_refuse(&self, call: &Call, touched: &Touched) -> Result<(), Finding> {
         let is_some = |view: &Option<View>| view.as_ref().is_some_and(|view| view.count() > 0);
         let has_to_be_refused = match call {
             Call::Ask { .. } | Call::Record { .. } | Call::SyncStream { .. } => true,
@@ -338,7 +335,7 @@ mod tests {
             judge
                 .reached
                 .iter()
-                .filter(|name| name.starts_with("refused"))
+                .filter(|name| name.ends_with("a capture refused"))
                 .count(),
             1
         );

@@ -201,7 +201,7 @@ impl Judge {
     ) -> Result<(), Finding> {
         let is_made = !matches!(outcome, Outcome::Skipped);
         if is_made {
-            self.meet(op, &touched);
+            self.note_answered(op, &touched);
         }
         match outcome {
             Outcome::Skipped => Ok(()),
@@ -337,7 +337,7 @@ impl Judge {
     }
 
     fn done(&mut self, call: &Call, touched: Touched) -> Result<(), Finding> {
-        self.not_captured(call, &touched)?;
+        self.must_refuse(call, &touched)?;
         match call {
             Call::CopyFrom { .. } => {
                 let (Some(to), Some(from)) = (touched.target, touched.source) else {
@@ -441,7 +441,7 @@ impl Judge {
 
     /// A stream that is held has something to do.
     fn asked(&self, call: &Call, idle: bool) -> Result<(), Finding> {
-        self.not_captured(call, &Touched::default())?;
+        self.must_refuse(call, &Touched::default())?;
         match call {
             Call::Ask { s } if idle && self.held.contains(s) => Err(Finding::new(
                 What::Answer,
@@ -477,7 +477,7 @@ impl Judge {
             }
             return Ok(());
         }
-        if self.is_captured(call, touched, error) && !error.why.is_empty() {
+        if self.may_refuse(call, touched, error) && !error.why.is_empty() {
             self.refused += 1;
             return Ok(());
         }

@@ -1,6 +1,6 @@
 //! Exit and fork in the middle of a random program, mostly while a client captures or its context is current.
 
-use crate::generate::{Random, Setup, amid, drivers, program};
+use crate::generate::{Random, Setup, drivers, ops_beside_clients, program};
 use crate::plan::Plan;
 use crate::program::{Case, Ending, Engine, Language};
 
@@ -24,11 +24,11 @@ pub(super) fn case(devices: &[String], plan: &Plan, number: u64) -> Case {
         drivers: drivers(devices),
     };
     let ops = program(seed + 1_000_000, setup);
-    let amid = amid(&ops);
+    let ops_beside_clients = ops_beside_clients(&ops);
     // Mostly in the middle of what a client does, where there is one.
-    let moment = match amid.is_empty() || random.once_in(3) {
+    let moment = match ops_beside_clients.is_empty() || random.once_in(3) {
         true => moment,
-        false => random.one(&amid),
+        false => random.one(&ops_beside_clients),
     };
     let is_exit = number.is_multiple_of(2);
     Case {

@@ -70,12 +70,12 @@ impl Slots {
                 let (layout, block) = read;
                 self.lend(op, (c, *t), &layout, block)
             }
-            _ => self.manner(c, does),
+            _ => self.call_alone(c, does),
         }
     }
 
     /// What it does without Crossdock.
-    fn manner(&mut self, c: usize, does: &Does) -> Result<Outcome, Stop> {
+    fn call_alone(&mut self, c: usize, does: &Does) -> Result<Outcome, Stop> {
         let hasty = match does {
             Does::Hasten { t } => Some(Arc::clone(at(&self.blocks, *t)?)),
             _ => None,

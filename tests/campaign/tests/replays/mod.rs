@@ -1,5 +1,4 @@
-//! The campaign over two simulated devices of each vendor: what it says of its arguments, and of calls.
-#![allow(dead_code, reason = "each file of tests uses what it needs")]
+//! Starts the campaign program over two simulated devices of each vendor, and replays given calls.
 
 use std::path::Path;
 use std::process::Command;

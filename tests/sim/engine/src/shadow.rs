@@ -80,7 +80,7 @@ impl Shadow {
     /// Enters a read, and says what it is in conflict with.
     pub(crate) fn read(&mut self, start: u64, end: u64, mark: Mark, clock: &Clock) -> Found {
         let mut found = Found::default();
-        if let Some(cell) = self.one(start, end) {
+        if let Some(cell) = self.exact(start, end) {
             cell.read(start, mark, clock, &mut found);
             return found;
         }
@@ -113,7 +113,7 @@ impl Shadow {
     pub(crate) fn write(&mut self, start: u64, end: u64, mark: Mark, clock: &Clock) -> Found {
         let mut found = Found::default();
         let written = mark.role != Role::Allocate;
-        if let Some(cell) = self.one(start, end) {
+        if let Some(cell) = self.exact(start, end) {
             found.conflicts.extend(cell.conflict(start, clock, true));
             cell.write = Some(mark);
             cell.reads.clear();
@@ -160,7 +160,7 @@ impl Shadow {
     }
 
     /// The interval that is just this range, as it mostly is where the same rows are used again: nothing is cut then.
-    fn one(&mut self, start: u64, end: u64) -> Option<&mut Cell> {
+    fn exact(&mut self, start: u64, end: u64) -> Option<&mut Cell> {
         let cell = self.cells.get_mut(&start)?;
         (cell.end == end).then_some(cell)
     }

@@ -11,47 +11,50 @@ use super::python::Functions;
 /// How many frames are looked at.
 pub(super) const DEPTH: usize = 16;
 
-/// Where the last look of a thread found its frames and their codes, and what has the innermost one.
+/// Where the last look of a thread found its frames and their codes, and the holder of the innermost one.
 #[derive(Clone, Copy)]
-struct Last {
+struct LastLook {
     holder: usize,
     count: usize,
     frames: [(usize, usize); DEPTH],
 }
+
+/// Bytes of a word, in which the layout counts.
+const WORD: usize = size_of::<usize>();
 
 /// What was read of a frame and of its code.
 type Words = [usize; FRAME + CODE];
 const FRAME: usize = size_of::<FrameWords>() / size_of::<usize>();
 const CODE: usize = size_of::<CodeWords>() / size_of::<usize>();
 
-const NOTHING: Last = Last {
+const NOTHING: LastLook = LastLook {
     holder: 0,
     count: 0,
     frames: [(0, 0); DEPTH],
 };
 
 thread_local! {
-    static LAST: Cell<Last> = const { Cell::new(NOTHING) };
+    static LAST: Cell<LastLook> = const { Cell::new(NOTHING) };
 }
 
-/// Both, of the calling thread's state.
+/// The innermost frame, and the program's if that is another one, of the calling thread's state.
 pub(super) fn frames(python: &Functions, thread: usize) -> Option<(Frame, Option<Frame>)> {
     let layout = detached::layout(python.version)?;
     let last = LAST.try_with(Cell::get).ok()?;
     let mut guess = [[0; FRAME + CODE]; DEPTH];
-    let (holder, mut at, guessed) = match again(&layout, thread, &last, &mut guess) {
+    let (holder, mut at, guessed) = match reread(&layout, thread, &last, &mut guess) {
         Some((frame, guessed)) => (last.holder, frame, guessed),
         None => layout
             .innermost(thread)
             .map(|(holder, at)| (holder, at, 0))?,
     };
-    let mut now = Last { holder, ..NOTHING };
+    let mut now = LastLook { holder, ..NOTHING };
     let mut innermost = None;
     let mut program = None;
     while now.count < DEPTH && program.is_none() {
         let known = last.frames.get(now.count).zip(guess.get(now.count));
         let known = known.filter(|_| now.count < guessed);
-        let Some((words, object)) = one(&layout, at, known) else {
+        let Some((words, object)) = frame_at(&layout, at, known) else {
             break;
         };
         let code = *words.get(layout.code)?;
@@ -69,17 +72,17 @@ pub(super) fn frames(python: &Functions, thread: usize) -> Option<(Frame, Option
     Some((innermost, program.filter(|program| *program != innermost)))
 }
 
-/// What is where everything was the last time: the innermost frame, if it is found in the same place, and of how many
-/// frames the words.
-fn again(
+/// Reads all places of the last look at once: the innermost frame, if its holder is the same, and how many frames were
+/// read.
+fn reread(
     layout: &Layout,
     thread: usize,
-    last: &Last,
+    last: &LastLook,
     guess: &mut [Words; DEPTH],
 ) -> Option<(usize, usize)> {
     let mut places = [(0, 0); 2 * DEPTH + 2];
-    let held = (thread + 8 * layout.frame, 1);
-    let inner = layout.inner.map(|inner| (last.holder + 8 * inner, 1));
+    let held = (thread + WORD * layout.frame, 1);
+    let inner = layout.inner.map(|inner| (last.holder + WORD * inner, 1));
     let (heads, pairs) = places.split_first_chunk_mut::<2>()?;
     *heads = [held, inner.unwrap_or(held)];
     let frames = last.frames.get(..last.count)?;
@@ -99,7 +102,7 @@ fn again(
 }
 
 /// A frame, and its code where that is memory: as it was guessed, or looked at now.
-fn one(
+fn frame_at(
     layout: &Layout,
     at: usize,
     guess: Option<(&(usize, usize), &Words)>,

@@ -8,7 +8,7 @@ thread_local! {
     static KNOWN: RefCell<BTreeMap<(usize, usize), bool>> = const { RefCell::new(BTreeMap::new()) };
 }
 
-/// Whether code is. The name of its file is asked for once.
+/// Whether code is of an installed package or of Python itself. The name of its file is asked for once.
 pub(crate) fn is_installed(code: (usize, usize), file: impl FnOnce() -> String) -> bool {
     let known = KNOWN.try_with(|known| known.borrow().get(&code).copied());
     match known {

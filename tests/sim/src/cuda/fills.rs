@@ -11,15 +11,15 @@ use super::objects::{LEGACY, PER_THREAD, objects};
 
 entries! {
     fn cuMemsetD8_v2(dst: u64, value: u8, count: usize) = cuMemsetD8_v2_ptds |call| {
-        fill_at_once(call, dst, &[value], [count, 1, 0])
+        fill_on_default_stream(call, dst, &[value], [count, 1, 0])
     }
 
     fn cuMemsetD16_v2(dst: u64, value: u16, count: usize) = cuMemsetD16_v2_ptds |call| {
-        fill_at_once(call, dst, &value.to_le_bytes(), [count, 1, 0])
+        fill_on_default_stream(call, dst, &value.to_le_bytes(), [count, 1, 0])
     }
 
     fn cuMemsetD32_v2(dst: u64, value: u32, count: usize) = cuMemsetD32_v2_ptds |call| {
-        fill_at_once(call, dst, &value.to_le_bytes(), [count, 1, 0])
+        fill_on_default_stream(call, dst, &value.to_le_bytes(), [count, 1, 0])
     }
 
     fn cuMemsetD8Async(dst: u64, value: u8, count: usize, stream: u64) = cuMemsetD8Async_ptsz |call| {
@@ -35,15 +35,15 @@ entries! {
     }
 
     fn cuMemsetD2D8_v2(dst: u64, pitch: usize, value: u8, width: usize, height: usize) = cuMemsetD2D8_v2_ptds |call| {
-        fill_at_once(call, dst, &[value], [width, height, pitch])
+        fill_on_default_stream(call, dst, &[value], [width, height, pitch])
     }
 
     fn cuMemsetD2D16_v2(dst: u64, pitch: usize, value: u16, width: usize, height: usize) = cuMemsetD2D16_v2_ptds |call| {
-        fill_at_once(call, dst, &value.to_le_bytes(), [width, height, pitch])
+        fill_on_default_stream(call, dst, &value.to_le_bytes(), [width, height, pitch])
     }
 
     fn cuMemsetD2D32_v2(dst: u64, pitch: usize, value: u32, width: usize, height: usize) = cuMemsetD2D32_v2_ptds |call| {
-        fill_at_once(call, dst, &value.to_le_bytes(), [width, height, pitch])
+        fill_on_default_stream(call, dst, &value.to_le_bytes(), [width, height, pitch])
     }
 
     fn cuMemsetD2D8Async(
@@ -75,7 +75,7 @@ pub(crate) const fn default_stream(call: &Call) -> u64 {
 
 /// Fills on the default stream, and waits where the memory is the host's or migrates: "API synchronization behavior",
 /// Memset, of NVIDIA's documentation.
-fn fill_at_once(call: &Call, dst: u64, value: &[u8], rows: [usize; 3]) -> Answer {
+fn fill_on_default_stream(call: &Call, dst: u64, value: &[u8], rows: [usize; 3]) -> Answer {
     if is_device(call, dst) {
         return fill(call, default_stream(call), dst, value, rows);
     }

@@ -1,4 +1,4 @@
-//! Fills. None waits.
+//! Fills. None waits: AMD's documents promise that of device memory, and nothing of the host's.
 #![expect(unsafe_code, reason = "the runtime's functions are exported by name")]
 
 use std::ffi::c_int;

@@ -2,9 +2,9 @@
 
     scripts/sim-numba [-- WORD]
 
-With WORD only modules with that in their names run. Most of the suite compiles
-kernels, for which there is no compiler and no device: these modules are left out, and of the others the tests that
-need a kernel are counted. Exit code 1: a test failed for another reason, or something was reported.
+With WORD only modules with that in their names run. Most of the suite compiles kernels, for which there is no compiler
+and no device: these modules are left out, and of the others the tests that need a kernel are counted. Exit code 1: a
+test failed for another reason, or had a report.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ import numba.cuda.tests.{name} as suite
 globals().update((name, value) for name, value in vars(suite).items() if not name.startswith("__"))
 """
 KERNEL = "needs a kernel"
-OWN = "numba-cuda's own"
+OWN = "fails on any driver"
 # What a failure's text has in it, and what it is.
 REASONS = [
     ("libnvvm", KERNEL),
     ("libnvrtc", KERNEL),
-    ("is not simulated", KERNEL),
+    ("there are no kernels over the simulator", KERNEL),
     # It reads a field that cuda-bindings 13 does not have.
     ("'cuda.bindings.driver.CUipcMemHandle' object has no attribute", OWN),
 ]
@@ -59,7 +59,7 @@ def modules(word: str) -> list[str]:
     return [name for name in names if word in name]
 
 
-class Judge:
+class Tally:
     """Counts how the tests of each module end."""
 
     def __init__(self) -> None:
@@ -100,7 +100,7 @@ class Judge:
     def table(self) -> list[str]:
         columns = ["passed", "skipped", KERNEL, OWN, "failed"]
         total = sum(self.counts.values(), Counter())
-        rows = [("module", *columns)]
+        rows = [("module", *("skipped by itself" if column == "skipped" else column for column in columns))]
         for module, counts in [*sorted(self.counts.items()), ("all", total)]:
             rows.append((module, *(str(counts[column]) for column in columns)))
         return ["| " + " | ".join(row) + " |" for row in rows]
@@ -108,7 +108,7 @@ class Judge:
 
 def main() -> int:
     word = sys.argv[1] if len(sys.argv) > 1 else ""
-    judge = Judge()
+    tally = Tally()
     start = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         # Under these names the suite imports itself; under those of its files numba-cuda would be there twice.
@@ -116,10 +116,10 @@ def main() -> int:
             file = Path(folder) / f"test_{name.replace('.', '__')}.py"
             file.write_text(MODULE.format(name=name))
         options = ["-q", "--tb=short", "--no-header", "--no-summary", "-p", "no:cacheprovider", "-p", "crossdock_sim.plugin"]
-        pytest.main([*options, "--rootdir", folder, "--continue-on-collection-errors", folder], plugins=[judge])
-    print("\n".join(["", *judge.others, *judge.table()]))
+        pytest.main([*options, "--rootdir", folder, "--continue-on-collection-errors", folder], plugins=[tally])
+    print("\n".join(["", *tally.others, *tally.table()]))
     print(f"{time.monotonic() - start:.1f} seconds")
-    return 1 if judge.others or not judge.counts else 0
+    return 1 if tally.others or not tally.counts else 0
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Races that people met, rebuilt from what their threads say: `races.py NAME [mended]`, or `races.py all SEEDS`.
+"""Twelve races, rebuilt from what the threads of those say who met them: `races.py NAME [mended]`, or `races.py all SEEDS`.
 
 Each is a few calls of public clients, with kernels replaced by copies and fills. `mended` is what the thread came to.
 `all` runs each in both forms under so many seeds in one process, and prints what was reported as lines of JSON.
