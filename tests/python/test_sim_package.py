@@ -91,7 +91,7 @@ def test_what_is_reported_is_told_with_both_places_and_with_the_seeds(simulated:
     assert told.count("cydriver") == 2 and "(4096 bytes)\n" in told and "missing nothing orders `cuMemcpyAsync`" in told
     assert told.endswith("\n  seeds   1, 2 of 1 to 2")
     repeat = run.stderr.partition("repeat  crossdock-sim ")[2].splitlines()[0]
-    assert repeat.startswith("run --cuda 2 --seed 1 --policy lazy -- ")
+    assert repeat.startswith("run --cuda 2 --seed 1 --policy seeded -- ")
 
     runs = json.loads(files[0].read_text())["runs"]
     assert [(one["seed"], one["exit_code"]) for one in runs] == [(1, 0), (2, 0)]
@@ -129,13 +129,13 @@ def test_the_exit_code_is_the_commands_or_tells_of_reports_also_of_children(simu
     assert simulated("run", "--", *python("import os; os.kill(os.getpid(), 9)")).returncode == 137
     assert simulated("run", "--", "no-such-program").returncode == 127
     racy = simulated("run", "--seeds", 2, "--", *python(RACY))
-    assert racy.returncode == 3 and racy.stderr.endswith("1 different report under 2 seeds of lazy\n"), racy.stderr
+    assert racy.returncode == 3 and racy.stderr.endswith("1 different report under 2 seeds of seeded\n"), racy.stderr
     assert simulated("run", "--", *python(RACY + "raise SystemExit(7)")).returncode == 7
     child = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {RACY!r}], check=True)"
     run = simulated("run", "--rocm", 1, "--cuda", 1, "--", *python(child))
     assert run.returncode == 3 and "Race: `cuMemsetD8Async` and `cuMemsetD8Async`" in run.stderr
     told = simulated("run", "--seeds", 2, "--seed", 4, "--", *python("raise SystemExit({seed} % 2)"))
-    assert told.returncode == 1 and "0 different reports under 2 seeds of lazy; seed 5: exit code 1" in told.stderr
+    assert told.returncode == 1 and "0 different reports under 2 seeds of seeded; seed 5: exit code 1" in told.stderr
 
 
 def test_the_libraries_are_those_of_the_vendors(simulated: Command, installed: Path, tmp_path: Path) -> None:
@@ -227,7 +227,8 @@ def verdicts(file: Path) -> dict[str, str]:
 def test_one_test_of_another_project_races_and_it_alone_fails(installed: Path, tmp_path: Path) -> None:
     pytest.importorskip("cuda.core", reason="skipped: cuda.core is not installed")
     pytest.importorskip("numba.cuda", reason="skipped: numba is not installed")
-    project = tmp_path / "test_exchanges.py"
+    project = tmp_path / "tests/test_exchanges.py"
+    project.parent.mkdir()
     project.write_text(PROJECT)
     # As the documents say it.
     (recipe,) = re.findall(r"- run: (crossdock-sim run .*)", (ROOT / "docs/ci.md").read_text())
@@ -240,7 +241,7 @@ def test_one_test_of_another_project_races_and_it_alone_fails(installed: Path, t
     for seed in (1, 2, 3):
         found = verdicts(tmp_path / f"junit-{seed}.xml")
         assert [name for name, why in found.items() if why] == [racy]
-        assert f"seed {seed}, policy lazy" in found[racy]
+        assert f"seed {seed}, policy seeded" in found[racy]
     line, racing = line_of(project, "memory.copy_from(host"), line_of(project, "copy_to_host(stream=cuda.stream())")
     assert "Race: `cuMemcpyAsync` and `cuMemcpyDtoHAsync_v2`" in found[racy]
     assert f"{project}:{line} in filled" in found[racy] and "missing nothing orders" in found[racy]
@@ -249,7 +250,7 @@ def test_one_test_of_another_project_races_and_it_alone_fails(installed: Path, t
     assert re.search(both, found[racy]) and "(4096 bytes)" in found[racy]
     for file in ("races.sarif", "xd.sarif"):
         (race,) = races_in(tmp_path / file)
-        assert race == [("test_exchanges.py", racing), ("test_exchanges.py", line)]
+        assert race == [("tests/test_exchanges.py", racing), ("tests/test_exchanges.py", line)]
     assert f"test_exchanges.py::{racy}\n" in run.stderr
 
 
@@ -356,10 +357,65 @@ def test_a_report_fails_the_test_that_it_came_in(simulated: Command, tmp_path: P
     assert "assert 1 == 2" in found["test_own"] and "Race: `cuMemsetD8Async`" in found["test_own"]
     assert "<string>:9 in <module>" in found["test_child"]
     for name in wrong - {"test_own", "test_end"}:
-        assert f"repeat: pytest --xd-seed 5 'test_small.py::{name}' (policy {policy})" in found[name]
+        (repeat,) = re.findall(r"repeat: (pytest .*)", found[name])
+        said = f"pytest --xd-sim-cuda 1 --xd-policy {policy} --xd-seed 5 test_small.py::{name}"
+        assert repeat.partition(" (alone")[0] == said
+    again = shlex.split(f"-m {said} -p no:cacheprovider")
+    run = subprocess.run([sys.executable, *again], capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=300)
+    assert run.returncode == 1 and "Race: `cuMemsetD8Async` (" in run.stdout, run.stdout + run.stderr
     assert re.findall(r"seed=(\d+)", (tmp_path / "seeds").read_text()) == ["5", "6"]
     told = {report["test"].partition("::")[2] for report in json.loads((tmp_path / "told.json").read_text())["runs"][0]["reports"]}
     assert told == wrong
+
+
+MARKED = """
+import pytest
+
+@pytest.mark.xd_races
+def test_nothing(): pass
+
+@pytest.mark.xd_races("one")
+def test_word(): pass
+
+@pytest.mark.xd_races(count=0)
+def test_right(): pass
+"""
+
+
+def test_a_mark_that_is_no_number_fails_its_test_alone(simulated: Command, tmp_path: Path) -> None:
+    (tmp_path / "test_marked.py").write_text(MARKED)
+    run = simulated("run", "--", sys.executable, "-m", "pytest", "-p", "no:cacheprovider")
+    assert run.returncode == 1 and "1 passed, 2 errors" in run.stdout, run.stdout
+    assert run.stdout.count("crossdock-sim: the mark is xd_races(COUNT), the number of places") >= 2
+
+
+def test_what_cannot_be_meant_is_refused_before_anything_runs(
+    simulated: Command, tmp_path: Path, installed: Path
+) -> None:
+    (tmp_path / "test_ran.py").write_text("def test_ran(): open('ran', 'w')")
+    pytest_of = ["-m", "pytest", "-p", "no:cacheprovider"]
+    for words, why in [
+        (["run", "--set", "pollicy=seeded"], "`pollicy=seeded` of CROSSDOCK_SIM is not understood: there is no such word"),
+        (["run", "--set", "fault=cuMemAloc_v2@1=2"], "`cuMemAloc_v2` of CROSSDOCK_SIM is no function"),
+        (["run", "--seeds", "0"], "0 is less than 1"),
+        (["run", "--sarif", "nowhere/races.sarif"], "there is no folder nowhere"),
+        (["shrink", "--policy", "lazy"], "shrink is of the policy seeded"),
+    ]:
+        run = simulated(*words, "--", sys.executable, *pytest_of)
+        assert run.returncode == 2 and why in run.stderr, run.stdout + run.stderr
+    run = simulated("run", "pytest", "-q", "tests")
+    assert run.returncode == 2 and "COMMAND and its own options belong behind --" in run.stderr
+    for words, why in [
+        (["--xd-sim-cuda", "1", "--xd-set", "pollicy=seeded"], "there is no such word"),
+        (["--xd-sim-cuda", "1", "--xd-sarif", "nowhere/races.sarif"], "there is no folder nowhere"),
+        (["--xd-seeds", "3"], "--xd-seeds: this runs over no simulator"),
+        (["--xd-policy", "lazy", "--xd-json", "told.json"], "--xd-policy --xd-json: this runs over no simulator"),
+    ]:
+        command = [sys.executable, *pytest_of, *words]
+        environment = {"PYTHONPATH": str(installed), "PATH": "/nowhere"}
+        run = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=300)
+        assert run.returncode not in (0, 1) and why in run.stderr, run.stdout + run.stderr
+    assert not (tmp_path / "ran").exists()
 
 
 UNSIMULATED = f"""

@@ -13,7 +13,7 @@ use crate::cuda;
 use crate::fence::fence;
 use crate::process::Process;
 use crate::refused;
-use crate::settings;
+use crate::settings::{self, Settings};
 
 /// The version of these functions.
 #[unsafe(no_mangle)]
@@ -122,6 +122,29 @@ pub(crate) unsafe extern "C" fn crossdock_sim_take_refused(text: *mut c_char, si
         if fits {
             calls.clear();
         }
+        i64::try_from(needed).ok()
+    };
+    fence(take).flatten().unwrap_or(-1)
+}
+
+/// The same of words of `CROSSDOCK_SIM`, as `{"why": TEXT}` where one is not understood, and nothing where all are. It
+/// begins no driver, and is for whoever starts programs over the simulator.
+///
+/// # Safety
+/// `words` is a C string, and `text` is valid for `size` bytes.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn crossdock_sim_refuse_words(
+    words: *const c_char,
+    text: *mut c_char,
+    size: usize,
+) -> i64 {
+    let take = || {
+        // SAFETY: the caller vouches for the string.
+        let words = unsafe { CStr::from_ptr(words) }.to_string_lossy();
+        let why = Settings::parse(&words).err();
+        let lines = why.iter().map(|why| serde_json::json!({ "why": why }));
+        // SAFETY: the caller vouches for the bytes.
+        let (needed, _) = unsafe { write_lines(lines, text, size) };
         i64::try_from(needed).ok()
     };
     fence(take).flatten().unwrap_or(-1)

@@ -54,7 +54,7 @@ impl Settings {
         Self::parse(&std::env::var("CROSSDOCK_SIM").unwrap_or_default())
     }
 
-    fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut settings = Self {
             engine: Config {
                 host_functions_inform: true,
@@ -169,10 +169,11 @@ fn not_understood(word: &str, name: &str) -> String {
         "fault" => "it is NAME@NTH=CODE, as in `cuMemAlloc_v2@3=2`",
         "link" => "it is DEVICE:RATE or DEVICE-DEVICE:RATE, as in `0:10G,0-1:5G`",
         "peers" => "it is 0, 1, `drops` or `mirrors`",
-        "leaks" | "waits" | "check" | "unrecorded" | "uninitialised" => "it is 0 or 1",
+        "schedule" => "it is STEP:CHOICE with `,` between them, as in `41.0:1`",
+        "choices" | "leaks" | "waits" | "check" | "unrecorded" | "uninitialised" => "it is 0 or 1",
         _ => {
-            "there is no such word; there are cuda, rocm, policy, seed, queues, mem, driver, hip, missing, fault, \
-             link, peers, check, unrecorded, leaks, waits and uninitialised"
+            "there is no such word; there are cuda, rocm, policy, seed, schedule, choices, queues, mem, driver, hip, \
+             missing, fault, link, peers, check, unrecorded, leaks, waits and uninitialised"
         }
     };
     format!("`{word}` of CROSSDOCK_SIM is not understood: {why}")

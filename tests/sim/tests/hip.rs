@@ -207,7 +207,12 @@ fn a_race_between_two_vendors_is_one_race() {
         assert_eq!(ran, (Some(0), String::new()), "{policy}");
         let (code, text) = simulated(&options, &program, &["race"]);
         assert_eq!(code, Some(3), "{policy}: {text}");
-        let both = ["Race: `", "cuMemcpyDtoHAsync_v2`", "hipMemcpyAsync`"];
+        let both = [
+            "Race: `",
+            "cuMemcpyDtoHAsync_v2`",
+            "hipMemcpyAsync`",
+            "no event orders",
+        ];
         assert!(both.iter().all(|part| text.contains(part)), "{text}");
     }
 }

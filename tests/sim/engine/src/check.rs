@@ -101,7 +101,7 @@ impl State {
             bytes,
         } in found.conflicts
         {
-            let detail = missing_edge(earlier, mark);
+            let detail = self.missing_edge(earlier, mark);
             let kind = kind_of(earlier.role, mark.role);
             self.report_uses(kind, earlier, mark, (start, bytes), detail);
         }
@@ -138,7 +138,7 @@ impl State {
                     site,
                     ..mark
                 };
-                let detail = missing_edge(allocates, mark);
+                let detail = self.missing_edge(allocates, mark);
                 let kind = ReportKind::UseBeforeAllocation;
                 self.report_uses(kind, allocates, mark, bytes, detail);
                 true
@@ -151,11 +151,37 @@ impl State {
                 false
             }
             Life::Freed(free) => {
-                let detail = missing_edge(mark, free);
+                let detail = self.missing_edge(mark, free);
                 self.report_uses(ReportKind::FreeInUse, free, mark, bytes, detail);
                 false
             }
         }
+    }
+
+    /// Says which edge would order two uses.
+    fn missing_edge(&self, one: Mark, other: Mark) -> String {
+        let (one, other) = if one.site.number() <= other.site.number() {
+            (one, other)
+        } else {
+            (other, one)
+        };
+        let vendor = |mark: Mark| {
+            let stream = self.streams.get(&mark.stream);
+            stream.map(|stream| self.config.vendor_of(stream.device))
+        };
+        let vendors = vendor(one).zip(vendor(other));
+        if vendors.is_some_and(|(one, other)| one != other) {
+            return format!(
+                "nothing orders `{}` on stream {} behind `{}` on stream {}, which is another vendor's: no \
+                 event orders these, so synchronize stream {} in between",
+                other.site.name(),
+                other.stream,
+                one.site.name(),
+                one.stream,
+                one.stream,
+            );
+        }
+        missing_edge(one, other)
     }
 
     /// The stream on which an allocation is still to come.
@@ -201,13 +227,8 @@ fn kind_of(one: Role, other: Role) -> ReportKind {
     }
 }
 
-/// Says which edge would order two uses.
+/// Says which edge would order two uses of one vendor, of which `one` was called for first.
 fn missing_edge(one: Mark, other: Mark) -> String {
-    let (one, other) = if one.site.number() <= other.site.number() {
-        (one, other)
-    } else {
-        (other, one)
-    };
     match (one.stream, other.stream) {
         (0, 0) => "host code did both".to_owned(),
         (stream, 0) => format!(

@@ -6,6 +6,7 @@ import argparse
 import shlex
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 from crossdock_sim import files, libraries, runs
 from crossdock_sim.reports import Report, different
@@ -15,21 +16,45 @@ reported. With --seeds it runs once a seed, and the exit code is the first that 
 command is the seed."""
 
 
+WHEN = f"when work runs: {runs.POLICY}, with several seeds {runs.POLICY_OF_SEEDS}, unless said otherwise"
+
 SHRINK = """Runs a command with a seed by the policy `seeded`, and then again and again with fewer of the choices that
 the seed made, while the command fails in the same way, or the same is reported. The last line repeats it by those that
 it needs. The exit code is 0; 1 where nothing was found with the seed."""
 
 
+class Parser(argparse.ArgumentParser):
+    """Says what belongs behind `--` where options of the command came before it."""
+
+    def error(self, message: str) -> NoReturn:
+        hint = "; COMMAND and its own options belong behind --" if "unrecognized" in message else ""
+        super().error(message + hint)
+
+
+def positive(text: str) -> int:
+    """A number of runs."""
+    if (number := int(text)) < 1:
+        raise argparse.ArgumentTypeError(f"{text} is less than 1")
+    return number
+
+
+def writable(text: str) -> Path:
+    """A file in a folder that there is: it is written when all has run."""
+    if not (path := Path(text)).parent.is_dir():
+        raise argparse.ArgumentTypeError(f"there is no folder {path.parent}")
+    return path
+
+
 def parser() -> argparse.ArgumentParser:
     """What the command understands."""
-    made = argparse.ArgumentParser(prog="crossdock-sim", description=__import__("crossdock_sim").__doc__)
+    made = Parser(prog="crossdock-sim", description=__import__("crossdock_sim").__doc__)
     commands = made.add_subparsers(dest="what", required=True)
     run = commands.add_parser("run", description=RUN, help="runs a command over simulated GPUs")
     devices(run)
-    run.add_argument("--seeds", type=int, metavar="K", help="runs the command once with each of K seeds, from S on")
-    run.add_argument("--json", type=Path, metavar="F", help="writes runs and reports as JSON")
-    run.add_argument("--junit", type=Path, metavar="F", help="the same as JUnit's XML: a case for each run")
-    run.add_argument("--sarif", type=Path, metavar="F", help="the reports as SARIF 2.1.0, with both places")
+    run.add_argument("--seeds", type=positive, metavar="K", help="runs the command once with each of K seeds, from S on")
+    run.add_argument("--json", type=writable, metavar="F", help="writes runs and reports as JSON")
+    run.add_argument("--junit", type=writable, metavar="F", help="the same as JUnit's XML: a case for each run")
+    run.add_argument("--sarif", type=writable, metavar="F", help="the reports as SARIF 2.1.0, with both places")
     run.add_argument("command", nargs="+", metavar="COMMAND", help="behind --")
     shrink = commands.add_parser("shrink", description=SHRINK, help="makes the schedule of a finding small")
     devices(shrink)
@@ -44,7 +69,7 @@ def devices(command: argparse.ArgumentParser) -> None:
     """The options that say which devices there are, and how they run."""
     command.add_argument("--cuda", type=int, metavar="N", help="number of CUDA devices: 1 unless --rocm is said")
     command.add_argument("--rocm", type=int, metavar="N", help="number of ROCm devices")
-    command.add_argument("--policy", choices=["lazy", "seeded", "threads"], default=runs.POLICY, help="when work runs")
+    command.add_argument("--policy", choices=["lazy", "seeded", "threads"], help=WHEN)
     command.add_argument("--seed", type=int, default=runs.SEED, metavar="S", help="of every random choice")
     command.add_argument("--queues", type=int, metavar="Q", help="hardware queues of each device")
     setting = {"action": "append", "default": [], "metavar": "WORD=VALUE"}
@@ -56,6 +81,7 @@ def words(options: argparse.Namespace) -> dict[str, str]:
     said = {name: getattr(options, name) for name in ("cuda", "rocm", "queues", "policy", "seed")}
     if options.cuda is None and options.rocm is None:
         said["cuda"] = 1
+    said["policy"] = runs.policy_of(options.policy, getattr(options, "seeds", None))
     made = {name: str(value) for name, value in said.items() if value is not None}
     return made | libraries.words_of(";".join(options.set))
 
@@ -74,6 +100,9 @@ def shrink(options: argparse.Namespace) -> int:
     """`crossdock-sim shrink`."""
     from crossdock_sim import shrink
 
+    if options.policy not in (None, "seeded"):
+        print(f"crossdock-sim: shrink is of the policy seeded: {options.policy} makes no choices by a seed", file=sys.stderr)
+        return 2
     made = shrink.shrink(options.command, words(options))
     if made is None:
         print(f"crossdock-sim: nothing is found with seed {options.seed} by the policy seeded", file=sys.stderr)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from crossdock_sim import libraries
@@ -39,6 +40,14 @@ def core() -> ctypes.CDLL | None:
     """The core, once a client has called a driver: a question begins nothing, which a child could not go on with."""
     found = loaded()
     return found if found is not None and found.crossdock_sim_pending() >= 0 else None
+
+
+def refused_words(core: Path, words: str) -> str:
+    """Why words of `CROSSDOCK_SIM` are not understood; nothing where they are."""
+    refuse = ctypes.CDLL(str(core)).crossdock_sim_refuse_words
+    refuse.restype = ctypes.c_int64
+    made = in_lines(taken(lambda text, size: refuse(words.encode(), text, size)))
+    return "".join(one["why"] for one in made)
 
 
 def begin_anew(seed: int) -> None:

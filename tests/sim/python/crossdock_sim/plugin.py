@@ -11,6 +11,7 @@ import pytest
 from _pytest.runner import runtestprotocol
 
 from crossdock_sim import control, files, libraries, runs
+from crossdock_sim.command import positive, writable
 from crossdock_sim.watch import Watch
 
 WATCH = pytest.StashKey[Watch]()
@@ -22,12 +23,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     for vendor in ("cuda", "rocm"):
         group.addoption(f"--xd-sim-{vendor}", type=int, metavar="N", help=f"run over N simulated {vendor.upper()} devices")
     policies = ["lazy", "seeded", "threads"]
-    group.addoption("--xd-policy", choices=policies, help=f"when work runs, with --xd-sim-..: {runs.POLICY} unless said")
+    when = f"when work runs, with --xd-sim-..: {runs.POLICY}, with several seeds {runs.POLICY_OF_SEEDS}, unless said"
+    group.addoption("--xd-policy", choices=policies, help=when)
     group.addoption("--xd-set", action="append", default=[], metavar="WORD=VALUE", help="any word of the simulator")
     group.addoption("--xd-seed", type=int, metavar="S", help="the first seed")
-    group.addoption("--xd-seeds", type=int, default=1, metavar="K", help="run each test under K seeds, in one process")
-    group.addoption("--xd-json", type=Path, metavar="F", help="write what was reported as JSON")
-    group.addoption("--xd-sarif", type=Path, metavar="F", help="write what failed a test as SARIF 2.1.0")
+    group.addoption("--xd-seeds", type=positive, metavar="K", help="run each test under K seeds, in one process")
+    group.addoption("--xd-json", type=writable, metavar="F", help="write what was reported as JSON")
+    group.addoption("--xd-sarif", type=writable, metavar="F", help="write what failed a test as SARIF 2.1.0")
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -37,7 +39,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
     asked = {name: getattr(said, f"xd_sim_{name}", None) for name in ("cuda", "rocm")}
     if any(count is not None for count in asked.values()) and not control.is_here():
         words = {name: str(count) for name, count in asked.items() if count is not None}
-        words |= {"policy": said.xd_policy or runs.POLICY, "seed": str(said.xd_seed or runs.SEED)}
+        words |= {"policy": runs.policy_of(said.xd_policy, said.xd_seeds), "seed": str(said.xd_seed or runs.SEED)}
         command = [sys.executable, *sys.orig_argv[1:]]
         raise SystemExit(runs.run(command, words | libraries.words_of(";".join(said.xd_set))).status)
     return (yield)
@@ -49,9 +51,12 @@ def pytest_configure(config: pytest.Config) -> None:
         worker = getattr(config, "workerinput", {}).get("workerid")
         watch = Watch(worker, config.getoption("--xd-seed"))
         config.stash[WATCH] = watch
-        config.pluginmanager.register(Seeded(watch, max(config.getoption("--xd-seeds"), 1)), "crossdock-sim-tests")
-    elif config.getoption("--xd-json") or config.getoption("--xd-sarif"):
-        raise pytest.UsageError("--xd-json and --xd-sarif: this runs over no simulator (--xd-sim-cuda N, or crossdock-sim run)")
+        config.pluginmanager.register(Seeded(watch, config.getoption("--xd-seeds") or 1), "crossdock-sim-tests")
+        return
+    options = ("policy", "set", "seed", "seeds", "json", "sarif")
+    said = " ".join(f"--xd-{name}" for name in options if config.getoption(f"--xd-{name}"))
+    if said:
+        raise pytest.UsageError(f"{said}: this runs over no simulator (--xd-sim-cuda N, or crossdock-sim run)")
 
 
 def gives_back(item: pytest.Item, nextitem: pytest.Item | None) -> pytest.TestReport:
@@ -76,7 +81,8 @@ class Seeded:
         words = control.words()
         vendors = ", ".join(f"{words[name]} of {name}" for name in ("cuda", "rocm") if name in words)
         seeds = f"seed {self.seeds[0]}" + (f" to {self.seeds[-1]}" if len(self.seeds) > 1 else "")
-        return f"crossdock-sim: simulated GPUs ({vendors}), policy {self.watch.policy}, {seeds}"
+        same = " (by lazy all do the same)" if len(self.seeds) > 1 and self.watch.policy == "lazy" else ""
+        return f"crossdock-sim: simulated GPUs ({vendors}), policy {self.watch.policy}, {seeds}{same}"
 
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
         """Runs the test under one seed after the other until it fails; the last time is what is told."""
@@ -101,6 +107,8 @@ class Seeded:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, Any, Any]:
+        if self.watch.wrong_mark:
+            pytest.fail(self.watch.wrong_mark, pytrace=False)
         return (yield from self.judged("setup"))
 
     @pytest.hookimpl(wrapper=True)

@@ -99,6 +99,12 @@ class Report:
         """As JSON has it."""
         return {**self.raw, "seed": self.seed, "policy": self.policy, "test": self.test}
 
+    def short(self) -> str:
+        """The kind and both calls, in a line."""
+        places = ((call, call.program or call.python) for call in self.calls)
+        named = (f"`{call.function}`" + (f" ({Path(at['file']).name}:{at['line']})" if at else "") for call, at in places)
+        return f"{self.kind}: {' and '.join(named)}"
+
     def text(self) -> str:
         """All of it for people."""
         lines = [f"{self.kind}: " + " and ".join(f"`{call.function}`" for call in self.calls)]

@@ -12,13 +12,19 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
-from crossdock_sim import libraries
+from crossdock_sim import control, libraries
 from crossdock_sim.reports import Report, in_folder
 
-# What the simulator does where nothing is said.
+# What the simulator does where nothing is said. By `lazy` all seeds do the same.
 POLICY, SEED = "lazy", 1
+POLICY_OF_SEEDS = "seeded"
+
+
+def policy_of(said: str | None, seeds: int | None) -> str:
+    """The policy of a run, where one or several seeds are asked for."""
+    return said or (POLICY_OF_SEEDS if seeds is not None and seeds > 1 else POLICY)
 
 
 @dataclass(frozen=True)
@@ -39,6 +45,12 @@ class Run:
         return self.ended or (3 if self.reports else 0)
 
 
+def refusal(why: str) -> NoReturn:
+    """Ends this process, as one that cannot do what it was told to."""
+    print(f"crossdock-sim: {why}", file=sys.stderr)
+    raise SystemExit(2)
+
+
 def core() -> Path:
     """The simulator's core: of the wheel, or the one that CROSSDOCK_SIM_LIBRARY names."""
     named = os.environ.get("CROSSDOCK_SIM_LIBRARY")
@@ -55,6 +67,8 @@ def run(command: list[str], words: Mapping[str, str], environment: Mapping[str, 
     command = [word.replace("{seed}", str(seed)) for word in command]
     folder = Path(tempfile.mkdtemp(prefix="crossdock-sim-"))
     try:
+        if why := control.refused_words(core(), libraries.text_of(words)):
+            refusal(why)
         libraries.put(folder, core(), words)
         told = folder / "told"
         told.mkdir()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,17 @@ def refusal(made: dict[str, Any]) -> str:
     return "\n".join([head, *(f"    {where}" for where in (*call.pythons, call.code) if where)])
 
 
+def races_of(item: pytest.Item) -> tuple[int, str]:
+    """How many places of a test are to race, and what is wrong with the mark that says so."""
+    mark = item.get_closest_marker("xd_races")
+    if mark is None:
+        return 0, ""
+    said = (*mark.args, *(mark.kwargs[name] for name in ("count",) if name in mark.kwargs))
+    if len(said) != 1 or len(mark.args) + len(mark.kwargs) != 1 or type(said[0]) is not int or said[0] < 0:
+        return 0, "crossdock-sim: the mark is xd_races(COUNT), the number of places in the test that race"
+    return said[0], ""
+
+
 class Watch:
     """The reports of one test after the other."""
 
@@ -47,7 +59,7 @@ class Watch:
         self.failed = self.folder / f"{os.getpid()}.failed"
         self.test = ""
         self.now = self.seed
-        self.expected = 0
+        self.expected, self.wrong_mark = 0, ""
         self.found: list[Report] = []
         self.refused: list[str] = []
         # Whether the test failed, by itself or by them; whether they are told by that, and whether written down.
@@ -58,8 +70,7 @@ class Watch:
         control.begin_anew(seed)
         list(self.new())
         list(control.take_refused())
-        mark = item.get_closest_marker("xd_races")
-        self.expected = int(mark.args[0]) if mark else 0
+        self.expected, self.wrong_mark = races_of(item)
         self.test, self.now, self.found = item.nodeid, seed, []
         self.refused = []
         self.is_judged = self.is_told = self.is_kept = False
@@ -108,8 +119,20 @@ class Watch:
         expected = f", and {self.expected} expected" if self.expected else ""
         head = f"{places} place{'s' * (places != 1)} in this test race{'s' * (places == 1)}{expected}"
         reports = [report.text() for report in different(self.found)]
-        repeat = f"repeat: pytest --xd-seed {self.now} '{self.test}' (policy {self.policy})"
-        return "\n\n".join([f"crossdock-sim, seed {self.now}, policy {self.policy}: {head}", *reports, repeat])
+        head = f"crossdock-sim, seed {self.now}, policy {self.policy}: {head}"
+        # Services show the first line.
+        short = [report.short() for report in different(self.found)[:1]]
+        return "\n\n".join(["\n".join([*short, head]), *reports, self.repeat()])
+
+    def repeat(self) -> str:
+        """The line that runs the test again as it ran now."""
+        words = control.words() | {"seed": str(self.now), "policy": self.policy}
+        options = {"cuda": "sim-cuda", "rocm": "sim-rocm", "policy": "policy", "seed": "seed"}
+        said = [f"--xd-{option} {words.pop(name)}" for name, option in options.items() if name in words]
+        said += [f"--xd-set {shlex.quote(f'{name}={value}')}" for name, value in words.items()]
+        # What ran before it in this process made choices too.
+        alone = "" if self.policy == "lazy" else " (alone it may take another seed: --xd-seeds 20)"
+        return f"repeat: pytest {' '.join(said)} {shlex.quote(self.test)}{alone}"
 
     def aside(self) -> str:
         """What is told beside a failure of the test's own."""

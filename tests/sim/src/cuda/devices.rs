@@ -156,7 +156,7 @@ fn end_primary(call: &Call, device: u32) -> Answer {
 const fn attribute(attribute: c_int, device: u32) -> c_int {
     match attribute {
         // Threads in a block, in all and each way; blocks in a grid each way.
-        1 | 2 | 3 => 1024,
+        1..=3 => 1024,
         4 => 64,
         5 => c_int::MAX,
         6 | 7 => 65_535,
