@@ -131,11 +131,11 @@ def seen(bytes, t):
 
 
 def number_of(stream, tensor):
-    """The number of a stream, for the driver of a tensor: a GPU's driver takes it for one of its own streams."""
+    """The number of a stream, for the driver of a tensor: a GPU's takes it for a stream of the tensor's device."""
     if stream is None:
         return None
-    kinds = [str(one.device).partition(":")[0] for one in (stream, tensor)]
-    if kinds[1] in ("cuda", "rocm") and kinds[0] != kinds[1]:
+    here, there = (str(one.device) for one in (tensor, stream))
+    if here.startswith(("cuda:", "rocm:")) and here != there:
         raise Empty
     return named(stream)
 
