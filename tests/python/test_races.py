@@ -50,7 +50,7 @@ pytest.importorskip("hip", reason="skipped: hip-python is not installed")
 
 def programs() -> dict[str, tuple[Path, dict[str, int]]]:
     """Each race's file, and its two lines."""
-    found = {}
+    found: dict[str, tuple[Path, dict[str, int]]] = {}
     for file in sorted((CLIENTS / "wild").glob("*.py")):
         name = ""
         for number, line in enumerate(file.read_text().splitlines(), 1):

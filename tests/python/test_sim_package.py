@@ -365,7 +365,40 @@ def test_a_report_fails_the_test_that_it_came_in(simulated: Command, tmp_path: P
     assert run.returncode == 1 and "Race: `cuMemsetD8Async` (" in run.stdout, run.stdout + run.stderr
     assert re.findall(r"seed=(\d+)", (tmp_path / "seeds").read_text()) == ["5", "6"]
     told = {report["test"].partition("::")[2] for report in json.loads((tmp_path / "told.json").read_text())["runs"][0]["reports"]}
-    assert told == wrong
+    # The module itself races as it is read.
+    assert told == wrong | {""}
+
+
+OUTSIDE = RACY + """
+def test_right(): pass
+"""
+
+
+def test_what_a_module_does_as_it_is_read_fails_the_run_and_no_test(simulated: Command, tmp_path: Path) -> None:
+    (tmp_path / "test_module.py").write_text(OUTSIDE)
+    run = simulated("run", "--json", "told.json", "--", sys.executable, "-m", "pytest", "-p", "no:cacheprovider")
+    assert run.returncode == 1 and "1 passed" in run.stdout, run.stdout + run.stderr
+    outside = run.stdout.partition("crossdock-sim: reported outside of tests")[2]
+    assert "Race: `cuMemsetD8Async` and `cuMemsetD8Async`" in outside
+    (one,) = json.loads((tmp_path / "told.json").read_text())["runs"]
+    assert [report["kind"] for report in one["reports"]] == ["Race"]
+
+
+def test_an_interrupt_ends_all_runs(simulated: Command) -> None:
+    ends = python("import os, signal; print('ran', flush=True); os.kill(os.getppid(), signal.SIGTERM); signal.pause()")
+    run = simulated("run", "--seeds", 3, "--", *ends)
+    assert (run.returncode, run.stdout) == (143, "ran\n"), run.stderr
+
+
+def test_a_path_may_have_any_characters(simulated: Command, tmp_path: Path) -> None:
+    folder = tmp_path / "\u2028 \x85 REPEAT"
+    folder.mkdir()
+    (folder / "racy.py").write_text(RACY)
+    run = simulated("run", "--json", "told.json", "--junit", "told.xml", "--", sys.executable, folder / "racy.py", "\x1b")
+    assert run.returncode == 3 and "REPEAT/racy.py" in run.stderr.partition("  repeat  ")[2], run.stderr
+    (one,) = json.loads((tmp_path / "told.json").read_text("utf-8"))["runs"]
+    assert one["reports"][0]["first"]["python"]["file"] == str(folder / "racy.py")
+    assert ElementTree.parse(tmp_path / "told.xml").getroot()[0].get("failures") == "1"
 
 
 MARKED = """

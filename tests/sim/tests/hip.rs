@@ -228,6 +228,17 @@ fn memory_that_the_other_vendor_has_registered_is_not_freed_in_silence() {
 }
 
 #[test]
+fn a_registration_that_ends_under_work_of_its_vendor_is_reported_though_the_other_keeps_the_memory()
+{
+    let folder = tempfile::tempdir().unwrap();
+    let program = of_two_vendors(folder.path());
+    let (code, text) = simulated(&["--cuda", "1", "--rocm", "1"], &program, &["given_up"]);
+    assert_eq!(code, Some(3), "{text}");
+    let both = ["FreeInUse: `", "hipMemcpyAsync`", "hipHostUnregister`"];
+    assert!(both.iter().all(|part| text.contains(part)), "{text}");
+}
+
+#[test]
 fn what_is_exported_is_the_table() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = with_sim();

@@ -94,6 +94,49 @@ impl State {
         self.tell(found, mark);
     }
 
+    /// Reports whose work of a vendor still uses memory that this vendor gives up, and others keep.
+    pub(crate) fn check_given_up(
+        &mut self,
+        vendor: u32,
+        bytes: (u64, u64),
+        mark: Mark,
+        clock: &Clock,
+    ) {
+        if !self.config.checks {
+            return;
+        }
+        let mut conflicts = self.shadow.unordered(bytes.0, bytes.0 + bytes.1, clock);
+        conflicts.retain(|conflict| {
+            let stream = self.streams.get(&conflict.earlier.stream);
+            stream.is_none_or(|stream| self.config.vendor_of(stream.device) == vendor)
+        });
+        let pending = self.queues.iter().flat_map(|queue| &queue.ops);
+        for op in pending {
+            let is_own = self
+                .streams
+                .get(&op.stream)
+                .is_some_and(|s| self.config.vendor_of(s.device) == vendor);
+            let meets = |used: &&Use| used.start < bytes.0 + bytes.1 && bytes.0 < used.end;
+            if let Some(used) = op.uses.iter().find(meets).filter(|_| is_own) {
+                conflicts.push(Conflict {
+                    earlier: Mark {
+                        role: Role::Work,
+                        stream: op.stream,
+                        site: op.site,
+                        ..mark
+                    },
+                    start: used.start,
+                    bytes: used.end - used.start,
+                });
+            }
+        }
+        let found = Found {
+            conflicts,
+            unwritten: None,
+        };
+        self.tell(found, mark);
+    }
+
     fn tell(&mut self, found: Found, mark: Mark) {
         for Conflict {
             earlier,

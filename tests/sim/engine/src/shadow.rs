@@ -137,6 +137,16 @@ impl Shadow {
         found
     }
 
+    /// What a write of the range would be in conflict with, which is not entered.
+    pub(crate) fn unordered(&self, start: u64, end: u64, clock: &Clock) -> Vec<Conflict> {
+        let before = self.cells.range(..start).next_back();
+        let inside = before.filter(|(_, cell)| cell.end > start).into_iter();
+        let cells = inside.chain(self.cells.range(start..end));
+        cells
+            .filter_map(|(&from, cell)| cell.conflict(from, clock, true))
+            .collect()
+    }
+
     /// Begins the range anew: nothing is known of it.
     pub(crate) fn forget(&mut self, start: u64, end: u64) {
         self.cut(start, end);

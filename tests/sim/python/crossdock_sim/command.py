@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
@@ -108,7 +109,7 @@ def shrink(options: argparse.Namespace) -> int:
         print(f"crossdock-sim: nothing is found with seed {options.seed} by the policy seeded", file=sys.stderr)
         return 1
     repeat = f"--seed {made['seed']} --policy seeded"
-    print(repeating(made, options.command).replace("REPEAT", repeat))
+    print(repeating(made, options.command, repeat))
     return 0
 
 
@@ -119,30 +120,32 @@ def run(options: argparse.Namespace) -> int:
     ran: list[runs.Run] = []
     for seed in range(first, first + max(options.seeds or 1, 1)):
         ran.append(runs.run(options.command, made | {"seed": str(seed)}))
+        if ran[-1].is_interrupted:
+            break
     reports = [report for one in ran for report in one.reports]
     if reports or options.seeds:
-        print(summary(ran, reports, repeating(made, options.command)), file=sys.stderr)
+        print(summary(ran, reports, lambda choice: repeating(made, options.command, choice)), file=sys.stderr)
     for path, text in (
         (options.json, files.json_of(ran)),
         (options.junit, files.junit_of(ran)),
         (options.sarif, files.sarif_of(reports)),
     ):
         if path is not None:
-            path.write_text(text)
+            path.write_text(text, "utf-8")
     failed = [one.ended for one in ran if one.ended]
     return failed[0] if failed else 3 if reports else 0
 
 
-def repeating(made: dict[str, str], command: list[str]) -> str:
-    """The line that runs a command again, with a place for seed and policy."""
+def repeating(made: dict[str, str], command: list[str], choice: str) -> str:
+    """The line that runs a command again, by a choice of seed and policy."""
     options = {name: made[name] for name in ("cuda", "rocm", "queues") if name in made}
     others = {name: value for name, value in made.items() if name not in {*options, "policy", "seed"}}
     said = [word for name, value in options.items() for word in (f"--{name}", value)]
     said += [word for name, value in others.items() for word in ("--set", f"{name}={value}")]
-    return f"crossdock-sim run {shlex.join(said)} REPEAT -- {shlex.join(command)}"
+    return f"crossdock-sim run {shlex.join(said)} {choice} -- {shlex.join(command)}"
 
 
-def summary(ran: list[runs.Run], reports: list[Report], line: str) -> str:
+def summary(ran: list[runs.Run], reports: list[Report], line: Callable[[str], str]) -> str:
     """Which seeds reported what, and how to repeat it."""
     policy = ran[0].policy
     parts = []
@@ -150,7 +153,7 @@ def summary(ran: list[runs.Run], reports: list[Report], line: str) -> str:
         seeds = [str(one.seed) for one in ran if any(other.same == report.same for other in one.reports)]
         in_test = [f"  test    {report.test}"] if report.test else []
         which = f"  seeds   {', '.join(seeds)} of {ran[0].seed} to {ran[-1].seed}"
-        parts.append("\n".join([report.text(), *in_test, which, f"  repeat  {line.replace('REPEAT', report.repeat)}"]))
+        parts.append("\n".join([report.text(), *in_test, which, f"  repeat  {line(report.repeat)}"]))
     ends = ", ".join(f"seed {one.seed}: exit code {one.ended}" for one in ran if one.ended)
     count = len(parts)
     told = f"{count} different report{'s' * (count != 1)} under {len(ran)} seed{'s' * (len(ran) != 1)} of {policy}"

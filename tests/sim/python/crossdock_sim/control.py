@@ -86,6 +86,6 @@ def taken(take: Any) -> str:
         text = ctypes.create_string_buffer(size)
         needed = take(text, ctypes.c_size_t(size))
         if needed <= size:
-            return text.value.decode()
+            return text.value.decode("utf-8", "surrogateescape")
         size = needed
     return ""

@@ -47,7 +47,7 @@ def junit_of(ran: Sequence[Run]) -> str:
     counts = {"tests": str(len(ran)), "failures": str(len(failed)), "errors": "0"}
     suite = ElementTree.SubElement(suites, "testsuite", {"name": "crossdock-sim", **counts})
     for one in ran:
-        named = {"classname": f"crossdock-sim.{one.policy}.seed-{one.seed}", "name": shlex.join(one.command)}
+        named = {"classname": f"crossdock-sim.{one.policy}.seed-{one.seed}", "name": clean(shlex.join(one.command))}
         case = ElementTree.SubElement(suite, "testcase", named)
         if one.status:
             told = [report.text() for report in different(one.reports)]

@@ -12,6 +12,7 @@ from _pytest.runner import runtestprotocol
 
 from crossdock_sim import control, files, libraries, runs
 from crossdock_sim.command import positive, writable
+from crossdock_sim.reports import different
 from crossdock_sim.watch import Watch
 
 WATCH = pytest.StashKey[Watch]()
@@ -141,14 +142,23 @@ class Seeded:
             report.longrepr.addsection("crossdock-sim", told)
         return report
 
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Tells what was reported outside of tests, which fails the run and no test."""
+        found = different(self.watch.outside)
+        if found:
+            terminalreporter.section("crossdock-sim: reported outside of tests")
+            terminalreporter.write_line("\n\n".join(report.text() for report in found))
+
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         self.watch.end()
+        if self.watch.outside and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
         config = session.config
         if hasattr(config, "workerinput"):
             return
         json, sarif = config.getoption("--xd-json"), config.getoption("--xd-sarif")
         if json is not None:
             made = runs.Run(self.watch.seed, self.watch.policy, tuple(sys.orig_argv), int(session.exitstatus), self.watch.told())
-            json.write_text(files.json_of([made]))
+            json.write_text(files.json_of([made]), "utf-8")
         if sarif is not None:
-            sarif.write_text(files.sarif_of(self.watch.told()))
+            sarif.write_text(files.sarif_of(self.watch.told()), "utf-8")

@@ -119,14 +119,15 @@ class Report:
 
 def in_lines(text: str) -> Iterator[dict[str, Any]]:
     """Objects of JSON, one a line."""
-    for line in text.splitlines():
+    # JSON's own lines alone: a path may have other characters that end a line.
+    for line in filter(None, text.split("\n")):
         yield json.loads(line)
 
 
 def in_folder(folder: Path, ending: str = "reports") -> Iterator[dict[str, Any]]:
     """What processes wrote there, and below."""
     for file in sorted(folder.rglob(f"*.{ending}")):
-        yield from in_lines(file.read_text())
+        yield from in_lines(file.read_text("utf-8", "surrogateescape"))
 
 
 def different(reports: Iterable[Report]) -> list[Report]:

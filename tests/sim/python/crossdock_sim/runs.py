@@ -39,6 +39,8 @@ class Run:
     reports: list[Report]
     # Those of the process that made the most, where they are asked for.
     choices: list[str] = field(default_factory=list)
+    # Whether somebody asked for the end of it, and of the runs behind it.
+    is_interrupted: bool = False
 
     @property
     def status(self) -> int:
@@ -77,13 +79,13 @@ def run(command: list[str], words: Mapping[str, str], environment: Mapping[str, 
         variables["CROSSDOCK_SIM_DIR"] = str(told)
         paths = [str(folder), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
         variables["LD_LIBRARY_PATH"] = os.pathsep.join(paths)
-        ended = wait(command, variables)
+        ended, is_interrupted = wait(command, variables)
         reports = [Report.read(made, seed, policy) for made in found(told)]
         texts = [file.read_text() for file in told.rglob("*.choices")]
         choices = max(([choice for choice in text.split(",") if choice] for text in texts), key=len, default=[])
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    return Run(seed, policy, tuple(command), ended, reports, choices)
+    return Run(seed, policy, tuple(command), ended, reports, choices, is_interrupted)
 
 
 def found(told: Path) -> Iterator[dict[str, Any]]:
@@ -92,29 +94,31 @@ def found(told: Path) -> Iterator[dict[str, Any]]:
     yield from in_folder(told, "failed")
 
 
-def wait(command: list[str], variables: Mapping[str, str]) -> int:
-    """Runs a command to its end; signals that would end this process go to it."""
+def wait(command: list[str], variables: Mapping[str, str]) -> tuple[int, bool]:
+    """Runs a command to its end; signals that would end this process go to it. Its exit code, and whether one came."""
     try:
         process = subprocess.Popen(command, env=dict(variables))
     except OSError as error:
         print(f"crossdock-sim: {command[0]}: {error.strerror}", file=sys.stderr)
-        return 127 if isinstance(error, FileNotFoundError) else 126
-    with handed_on(process):
+        return (127 if isinstance(error, FileNotFoundError) else 126), False
+    with handed_on(process) as came:
         ended = process.wait()
-    return ended if ended >= 0 else 128 - ended
+    return (ended if ended >= 0 else 128 - ended), bool(came)
 
 
 @contextmanager
-def handed_on(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Hands signals on. A terminal's interrupt reaches the process by itself."""
-    handlers: dict[signal.Signals, Any] = {
-        signal.SIGINT: lambda *_: None,
-        signal.SIGTERM: lambda number, _: process.send_signal(number),
-        signal.SIGHUP: lambda number, _: process.send_signal(number),
-    }
-    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+def handed_on(process: subprocess.Popen[bytes]) -> Iterator[list[int]]:
+    """Hands signals on, and keeps which came. A terminal's interrupt reaches the process by itself."""
+    came: list[int] = []
+
+    def hand_on(number: int, _frame: Any) -> None:
+        came.append(number)
+        if number != signal.SIGINT:
+            process.send_signal(number)
+
+    before = {number: signal.signal(number, hand_on) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
-        yield
+        yield came
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

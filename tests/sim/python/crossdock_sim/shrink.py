@@ -63,7 +63,10 @@ def shrink(command: list[str], words: Mapping[str, str]) -> dict[str, str] | Non
     print(f"crossdock-sim: seed {found.seed} has {finding.text()} after {len(found.choices)} choices", file=sys.stderr)
 
     def holds(choices: list[str]) -> bool:
-        there = finding.is_in(runs.run(command, {**words, "schedule": ",".join(choices)}))
+        run = runs.run(command, {**words, "schedule": ",".join(choices)})
+        if run.is_interrupted:
+            raise SystemExit(run.ended)
+        there = finding.is_in(run)
         print(f"crossdock-sim: with {len(choices)} choices: {'still' if there else 'no longer'}", file=sys.stderr)
         return there
 

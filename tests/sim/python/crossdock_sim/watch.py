@@ -61,6 +61,7 @@ class Watch:
         self.now = self.seed
         self.expected, self.wrong_mark = 0, ""
         self.found: list[Report] = []
+        self.outside: list[Report] = []
         self.refused: list[str] = []
         # Whether the test failed, by itself or by them; whether they are told by that, and whether written down.
         self.is_judged = self.is_told = self.is_kept = False
@@ -68,12 +69,20 @@ class Watch:
     def begin(self, item: pytest.Item, seed: int) -> None:
         """A test begins with a seed; what other code left behind is no part of it."""
         control.begin_anew(seed)
-        list(self.new())
+        self.test = ""
+        self.keep_outside()
         list(control.take_refused())
         self.expected, self.wrong_mark = races_of(item)
         self.test, self.now, self.found = item.nodeid, seed, []
         self.refused = []
         self.is_judged = self.is_told = self.is_kept = False
+
+    def keep_outside(self) -> None:
+        """Writes down what was reported before a test began: by code of modules, for one."""
+        found = list(self.new())
+        self.outside += found
+        with self.failed.open("a") as file:
+            file.writelines(json.dumps(report.object()) + "\n" for report in different(found))
 
     def new(self) -> Iterator[Report]:
         """What was reported since this was asked last."""
@@ -82,7 +91,7 @@ class Watch:
             # A process that goes on writes into a new one.
             taken = file.with_suffix(".taken")
             file.rename(taken)
-            made += [report for report in in_lines(taken.read_text()) if report not in made]
+            made += [report for report in in_lines(taken.read_text("utf-8", "surrogateescape")) if report not in made]
             taken.unlink()
         for report in made:
             yield Report.read(report | {"test": self.test}, self.now, self.policy)

@@ -123,5 +123,14 @@ fn is_inside(call: &Call, dst: u64, (rows, pitch, width): (usize, usize, usize))
     if rows > 0 {
         engine.refuse_outside(call.site, dst, extent as u64)?;
     }
-    Ok(())
+    // Behind registered memory is the host's own, which no fill reaches.
+    let registered = call.owner_of(dst).filter(|owner| owner.is_registered);
+    let end = dst.checked_add(extent as u64);
+    let is_behind =
+        registered.is_some_and(|owner| end.is_none_or(|end| end > owner.base + owner.bytes));
+    if is_behind {
+        Err(Code::INVALID_VALUE)
+    } else {
+        Ok(())
+    }
 }

@@ -248,6 +248,13 @@ static void fills_of_host_memory_are_over_at_once(void) {
     CHECK(((unsigned char *)managed)[4] == 4 && ((unsigned char *)managed)[7] == 1);
     OK(cuMemFree(managed));
     OK(cuMemFreeHost(pinned));
+    pinned = aligned_alloc(4096, 2 * SIZE);
+    OK(cuMemHostRegister(pinned, SIZE, 0));
+    OK(cuMemsetD8((CUdeviceptr)pinned, 9, SIZE));
+    CHECK(pinned[SIZE - 1] == 9);
+    GIVES(CUDA_ERROR_INVALID_VALUE, cuMemsetD8((CUdeviceptr)pinned, 9, SIZE + 1));
+    OK(cuMemHostUnregister(pinned));
+    free(pinned);
 }
 
 /* API, cuStreamWaitEvent: the stream waits for the work that the event captured. cuEventQuery of an event that was

@@ -2,7 +2,7 @@
  * \file vendors.c
  * \brief Two vendors in one process. With `race`, work of both on the same bytes, which nothing orders; with `mended`,
  *        the same in order; with `apart`, what each vendor refuses of the other's; with `freed`, memory that is freed
- *        while the other has it registered. CUDA's functions are declared as integers.
+ *        while the other has it registered; with `given_up`, a registration that ends under work of its own vendor. CUDA's functions are declared as integers.
  */
 #include "hip.h"
 
@@ -98,9 +98,23 @@ static void each_refuses_what_is_the_others(void) {
     CHECK(told.type == hipMemoryTypeHost);
     OK(hipMemcpyAsync(pinned, of_hip, SIZE, hipMemcpyDeviceToHost, hip_stream));
     OK(hipStreamSynchronize(hip_stream));
+    /* Work of the one goes on while the other gives up its own registration. */
+    OK(cuMemcpyDtoHAsync_v2(pinned, of_cuda, SIZE, cuda_stream));
     OK(hipHostUnregister(pinned));
+    OK(cuStreamSynchronize(cuda_stream));
     OK(hipPointerGetAttributes(&told, pinned));
     CHECK(told.type == hipMemoryTypeUnregistered);
+    OK(cuMemFreeHost(pinned));
+}
+
+/* A vendor gives up its registration under its own work. */
+static void gives_up_what_it_still_uses(void) {
+    void *pinned;
+    OK(cuMemHostAlloc(&pinned, SIZE, 0));
+    OK(hipHostRegister(pinned, SIZE, 0));
+    OK(hipMemcpyAsync(pinned, of_hip, SIZE, hipMemcpyDeviceToHost, hip_stream));
+    OK(hipHostUnregister(pinned));
+    OK(hipStreamSynchronize(hip_stream));
     OK(cuMemFreeHost(pinned));
 }
 
@@ -119,6 +133,8 @@ int main(int count, char **words) {
         each_refuses_what_is_the_others();
     } else if (!strcmp(words[1], "freed")) {
         frees_what_the_other_has_registered();
+    } else if (!strcmp(words[1], "given_up")) {
+        gives_up_what_it_still_uses();
     } else {
         exchange(!strcmp(words[1], "mended"));
     }

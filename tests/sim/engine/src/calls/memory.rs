@@ -276,6 +276,10 @@ impl Engine {
     ///
     /// As [`Engine::unregister_host`].
     pub fn unregister_for(&self, site: Site, vendor: u32, address: u64) -> Result<(), Error> {
+        // What another vendor has pinned or registered too is not free by this.
+        let vendors = 0..u32::try_from(self.config().vendors.len()).unwrap_or(1);
+        let mut others = vendors.into_iter().filter(|other| *other != vendor);
+        let is_kept = others.any(|other| self.owner_for(other, address).is_some());
         let (mut state, site) = self.enter(site, None)?;
         let Some(range) = state.memory.registered.remove(&(vendor, address)) else {
             let why = format!("no registered range begins at {address:#x}");
@@ -284,7 +288,11 @@ impl Engine {
         };
         let mark = state.host_mark(site, Role::Free);
         let host = state.host.clone();
-        state.enter_use(address, address + range.bytes, true, mark, &host);
+        if is_kept {
+            state.check_given_up(vendor, (address, range.bytes), mark, &host);
+        } else {
+            state.enter_use(address, address + range.bytes, true, mark, &host);
+        }
         Ok(())
     }
 

@@ -133,6 +133,12 @@ impl Engine {
                 why: format!("{count} rows of {bytes} bytes cannot begin {pitch} bytes apart"),
             });
         }
+        // Rows without gaps between them are one.
+        let is_one = pitch == bytes && bytes.is_multiple_of(pattern.len().max(1) as u64);
+        let [count, bytes, pitch] = match is_one {
+            true => [1, bytes * count, bytes * count],
+            false => [count, bytes, pitch],
+        };
         let rows = Rows {
             count,
             bytes,
