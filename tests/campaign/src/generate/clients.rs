@@ -172,19 +172,20 @@ impl Writer {
         Call::Client { c, does }
     }
 
+    /// A fill on a stream that something mostly holds.
+    fn pending_fill(&mut self, t: usize, s: usize) {
+        self.held(s);
+        let (seed, stream) = (self.seed(), Some(s));
+        self.planned.push_back(Call::Fill { t, seed, stream });
+    }
+
     /// The client reads a tensor of its device, which mostly is written by pending work and ends meanwhile.
     fn taking(&mut self, c: usize, client: Client) -> Call {
         let (of, s) = (self.random.index(TENSORS), self.random.index(STREAMS));
         let t = (of + 1) % TENSORS;
         let first = self.tensor_on(of, client.device);
         if !self.random.once_in(3) {
-            self.held(s);
-            let (seed, stream) = (self.seed(), Some(s));
-            self.planned.push_back(Call::Fill {
-                t: of,
-                seed,
-                stream,
-            });
+            self.pending_fill(of, s);
         }
         self.tensors[t] = self.tensors[of].clone();
         let (pool, waits) = (self.random.once_in(2), self.random.once_in(4));
@@ -216,13 +217,7 @@ impl Writer {
         if client.is_known {
             self.plan(c, Does::Wrap { s });
             if self.random.once_in(2) {
-                self.held(s);
-                let (seed, stream) = (self.seed(), Some(s));
-                self.planned.push_back(Call::Fill {
-                    t: of,
-                    seed,
-                    stream,
-                });
+                self.pending_fill(of, s);
             }
         }
         self.plan(c, Does::Capture { mode });
