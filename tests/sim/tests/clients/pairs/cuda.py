@@ -9,6 +9,8 @@ from cuda.core import Buffer, Device, Stream
 from cuda.core.utils import StridedMemoryView
 from numba import cuda
 
+from answers import checked
+
 from .parts import SIZE, Words, Client, Described, Given, Taken, chance, pages
 
 device = Device(0)
@@ -16,22 +18,15 @@ device.set_current()
 LEGACY, PER_THREAD = 1, 2
 
 
-def made(answer: tuple[Any, ...]) -> Any:
-    """What a function of the driver gives, which succeeds."""
-    code, *given = answer
-    assert code == driver.CUresult.CUDA_SUCCESS, code
-    return given[0] if given else None
-
-
-pages.register.append(lambda page: made(driver.cuMemHostRegister(page.ctypes.data, SIZE, 0)))
+pages.register.append(lambda page: checked(driver.cuMemHostRegister(page.ctypes.data, SIZE, 0)))
 
 
 def wait_for(waiting: int, stream: int) -> None:
     """Makes one stream wait for what is on another one now, by an event, which goes at once."""
-    event = made(driver.cuEventCreate(driver.CUevent_flags.CU_EVENT_DISABLE_TIMING))
-    made(driver.cuEventRecord(event, stream))
-    made(driver.cuStreamWaitEvent(waiting, event, 0))
-    made(driver.cuEventDestroy(event))
+    event = checked(driver.cuEventCreate(driver.CUevent_flags.CU_EVENT_DISABLE_TIMING))
+    checked(driver.cuEventRecord(event, stream))
+    checked(driver.cuStreamWaitEvent(waiting, event, 0))
+    checked(driver.cuEventDestroy(event))
 
 
 class CoreArray:
@@ -91,35 +86,35 @@ def give_by_bindings(values: Words, _vendor: str) -> Given:
     is_own = kind.endswith("blocking")
     stream = LEGACY if kind == "legacy" else PER_THREAD
     if is_own:
-        stream = int(made(driver.cuStreamCreate(int(kind == "non-blocking"))))
+        stream = int(checked(driver.cuStreamCreate(int(kind == "non-blocking"))))
     is_ordered = chance.random() < 0.5
-    address = int(made(driver.cuMemAllocAsync(SIZE, stream) if is_ordered else driver.cuMemAlloc(SIZE)))
-    made(driver.cuMemcpyHtoDAsync(address, values.ctypes.data, SIZE, stream))
+    address = int(checked(driver.cuMemAllocAsync(SIZE, stream) if is_ordered else driver.cuMemAlloc(SIZE)))
+    checked(driver.cuMemcpyHtoDAsync(address, values.ctypes.data, SIZE, stream))
 
     def end(reader: int | None) -> None:
         if reader is not None:
             wait_for(stream, reader)
         if is_ordered:
-            made(driver.cuMemFreeAsync(address, stream))
-        made(driver.cuStreamSynchronize(stream))
+            checked(driver.cuMemFreeAsync(address, stream))
+        checked(driver.cuStreamSynchronize(stream))
         if not is_ordered:
-            made(driver.cuMemFree(address))
+            checked(driver.cuMemFree(address))
         if is_own:
-            made(driver.cuStreamDestroy(stream))
+            checked(driver.cuStreamDestroy(stream))
 
     return Given(Described(address, stream), "cuda", end)
 
 
 def take_by_bindings(given: Given) -> Taken:
     interface, page = given.array.__cuda_array_interface__, pages.take()
-    reader = int(made(driver.cuStreamCreate(1)))
+    reader = int(checked(driver.cuStreamCreate(1)))
     if interface.get("stream") is not None:
         wait_for(reader, interface["stream"])
-    made(driver.cuMemcpyDtoHAsync(page.ctypes.data, interface["data"][0], SIZE, reader))
+    checked(driver.cuMemcpyDtoHAsync(page.ctypes.data, interface["data"][0], SIZE, reader))
 
     def found() -> Words:
-        made(driver.cuStreamSynchronize(reader))
-        made(driver.cuStreamDestroy(reader))
+        checked(driver.cuStreamSynchronize(reader))
+        checked(driver.cuStreamDestroy(reader))
         return page
 
     return Taken(reader, found)

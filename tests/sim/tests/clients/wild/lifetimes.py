@@ -5,7 +5,9 @@ from __future__ import annotations
 from cuda.bindings import driver
 from cuda.core.utils import StridedMemoryView
 
-from .parts import SIZE, CachingAllocator, default, device, done, host, memory, result
+from answers import checked
+
+from .parts import SIZE, CachingAllocator, default, device, host, memory, result
 
 
 def memory_used_again_too_early(is_mended: bool) -> None:
@@ -61,7 +63,7 @@ def memory_released_before_it_is_used(is_mended: bool) -> None:
     del tensor
     if not is_mended:
         del argument  # first
-    done(driver.cuMemcpyDtoDAsync(int(copy.handle), address, SIZE, launch.handle))  # second
+    checked(driver.cuMemcpyDtoDAsync(int(copy.handle), address, SIZE, launch.handle))  # second
     launch.sync()
     if is_mended:
         del argument
@@ -80,7 +82,7 @@ def memory_released_behind_the_launch(is_mended: bool) -> None:
     producer.sync()
     argument = StridedMemoryView.from_dlpack(tensor, stream_ptr=-1)
     del tensor
-    done(driver.cuMemcpyDtoDAsync(int(copy.handle), argument.ptr, SIZE, launch.handle))  # first
+    checked(driver.cuMemcpyDtoDAsync(int(copy.handle), argument.ptr, SIZE, launch.handle))  # first
     event = launch.record()
     if is_mended:
         event.sync()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from cuda.bindings import driver
 from cuda.core import Buffer, Device, Event, LegacyPinnedMemoryResource, Stream
 
 SIZE = 4096
@@ -15,10 +14,6 @@ default = device.default_stream
 pinned = LegacyPinnedMemoryResource()
 host, result = pinned.allocate(SIZE), pinned.allocate(SIZE)
 np.from_dlpack(host).view(np.uint8)[:] = 9
-
-
-def done(answer: tuple[driver.CUresult]) -> None:
-    assert answer[0] == driver.CUresult.CUDA_SUCCESS, answer
 
 
 def memory(stream: Stream) -> Buffer:

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from hip import hip
 
+from answers import checked
+
 SIZE = 4096
 DEFAULT_STREAM = 0
-
-
-def made(answer: tuple[Any, ...]) -> Any:
-    """What a function gives, which succeeds."""
-    code, *given = answer
-    assert code == hip.hipError_t.hipSuccess, code
-    return given[0] if given else None
 
 
 def copies_read_as_they_were_before(is_mended: bool) -> None:
@@ -23,22 +16,22 @@ def copies_read_as_they_were_before(is_mended: bool) -> None:
 
     PyTorch's streams do not wait for the default one, nor does that wait for them: `wait_stream` is the user's.
     """
-    transfer = made(hip.hipStreamCreateWithFlags(hip.hipStreamNonBlocking))
-    there, computed = made(hip.hipMalloc(SIZE)), made(hip.hipMalloc(SIZE))
-    weights = made(hip.hipHostMalloc(SIZE, 0))
-    made(hip.hipMemcpyAsync(there, weights, SIZE, hip.hipMemcpyKind.hipMemcpyHostToDevice, transfer))  # first
+    transfer = checked(hip.hipStreamCreateWithFlags(hip.hipStreamNonBlocking))
+    there, computed = checked(hip.hipMalloc(SIZE)), checked(hip.hipMalloc(SIZE))
+    weights = checked(hip.hipHostMalloc(SIZE, 0))
+    checked(hip.hipMemcpyAsync(there, weights, SIZE, hip.hipMemcpyKind.hipMemcpyHostToDevice, transfer))  # first
     if is_mended:
-        event = made(hip.hipEventCreateWithFlags(hip.hipEventDisableTiming))
-        made(hip.hipEventRecord(event, transfer))
-        made(hip.hipStreamWaitEvent(DEFAULT_STREAM, event, 0))
-        made(hip.hipEventDestroy(event))
-    made(hip.hipMemcpyAsync(computed, there, SIZE, hip.hipMemcpyKind.hipMemcpyDeviceToDevice, DEFAULT_STREAM))  # second
-    made(hip.hipStreamSynchronize(DEFAULT_STREAM))
-    made(hip.hipStreamDestroy(transfer))
-    made(hip.hipDeviceSynchronize())
+        event = checked(hip.hipEventCreateWithFlags(hip.hipEventDisableTiming))
+        checked(hip.hipEventRecord(event, transfer))
+        checked(hip.hipStreamWaitEvent(DEFAULT_STREAM, event, 0))
+        checked(hip.hipEventDestroy(event))
+    checked(hip.hipMemcpyAsync(computed, there, SIZE, hip.hipMemcpyKind.hipMemcpyDeviceToDevice, DEFAULT_STREAM))  # second
+    checked(hip.hipStreamSynchronize(DEFAULT_STREAM))
+    checked(hip.hipStreamDestroy(transfer))
+    checked(hip.hipDeviceSynchronize())
     for memory in (there, computed):
-        made(hip.hipFree(memory))
-    made(hip.hipHostFree(weights))
+        checked(hip.hipFree(memory))
+    checked(hip.hipHostFree(weights))
 
 
 def staged_through_memory_of_both_vendors(is_mended: bool) -> None:
@@ -48,23 +41,23 @@ def staged_through_memory_of_both_vendors(is_mended: bool) -> None:
     """
     from cuda.bindings import driver
 
-    from .parts import device, done, host, memory
+    from .parts import device, host, memory
 
     page = np.zeros(SIZE, np.uint8)
     address = page.ctypes.data
-    done(driver.cuMemHostRegister(address, SIZE, 0))
-    made(hip.hipHostRegister(page, SIZE, 0))
-    giver, taker = device.create_stream(), made(hip.hipStreamCreateWithFlags(hip.hipStreamNonBlocking))
-    here, there = memory(giver), made(hip.hipMalloc(SIZE))
+    checked(driver.cuMemHostRegister(address, SIZE, 0))
+    checked(hip.hipHostRegister(page, SIZE, 0))
+    giver, taker = device.create_stream(), checked(hip.hipStreamCreateWithFlags(hip.hipStreamNonBlocking))
+    here, there = memory(giver), checked(hip.hipMalloc(SIZE))
     here.copy_from(host, stream=giver)
-    done(driver.cuMemcpyDtoHAsync(address, int(here.handle), SIZE, giver.handle))  # first
+    checked(driver.cuMemcpyDtoHAsync(address, int(here.handle), SIZE, giver.handle))  # first
     if is_mended:
         giver.sync()
-    made(hip.hipMemcpyAsync(there, page, SIZE, hip.hipMemcpyKind.hipMemcpyHostToDevice, taker))  # second
-    made(hip.hipStreamSynchronize(taker))
+    checked(hip.hipMemcpyAsync(there, page, SIZE, hip.hipMemcpyKind.hipMemcpyHostToDevice, taker))  # second
+    checked(hip.hipStreamSynchronize(taker))
     giver.sync()
-    made(hip.hipStreamDestroy(taker))
-    made(hip.hipFree(there))
-    made(hip.hipHostUnregister(page))
-    done(driver.cuMemHostUnregister(address))
+    checked(hip.hipStreamDestroy(taker))
+    checked(hip.hipFree(there))
+    checked(hip.hipHostUnregister(page))
+    checked(driver.cuMemHostUnregister(address))
     here.close(giver)

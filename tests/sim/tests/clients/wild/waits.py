@@ -8,7 +8,9 @@ from cuda.core import Buffer
 from cuda.core.utils import StridedMemoryView
 from numba import cuda
 
-from .parts import SIZE, Array, Capsule, default, device, done, host, memory, pinned, result
+from answers import checked
+
+from .parts import SIZE, Array, Capsule, default, device, host, memory, pinned, result
 
 
 def arrays_sent_before_they_are_ready(is_mended: bool) -> None:
@@ -22,7 +24,7 @@ def arrays_sent_before_they_are_ready(is_mended: bool) -> None:
     if is_mended:
         current.synchronize()
     address, _ = array.__cuda_array_interface__["data"]
-    done(driver.cuMemcpyDtoHAsync(int(result.handle), address, SIZE, inside_mpi.handle))  # second
+    checked(driver.cuMemcpyDtoHAsync(int(result.handle), address, SIZE, inside_mpi.handle))  # second
     inside_mpi.sync()
     current.synchronize()
 
@@ -52,7 +54,7 @@ def a_tensor_whose_stream_is_still_at_work(is_mended: bool) -> None:
     tensor.memory.copy_from(host, stream=current)  # first
     capsule = tensor.__dlpack__(stream=1) if is_mended else tensor.__dlpack__()
     view = StridedMemoryView.from_dlpack(Capsule(capsule, tensor.__dlpack_device__()), stream_ptr=-1)
-    done(driver.cuMemcpyDtoHAsync(int(result.handle), view.ptr, SIZE, default.handle))  # second
+    checked(driver.cuMemcpyDtoHAsync(int(result.handle), view.ptr, SIZE, default.handle))  # second
     default.sync()
     current.sync()
     del view
@@ -106,7 +108,7 @@ def a_stream_that_the_consumer_does_not_name(is_mended: bool) -> None:
     made.copy_to(tensor.memory, stream=current)  # first
     is_named = is_mended or tensor.__dlpack_device__()[0] in (2, 10)
     view = StridedMemoryView.from_dlpack(tensor, stream_ptr=int(reader.handle) if is_named else -1)
-    done(driver.cuMemcpyHtoDAsync(int(copy.handle), view.ptr, SIZE, reader.handle))  # second
+    checked(driver.cuMemcpyHtoDAsync(int(copy.handle), view.ptr, SIZE, reader.handle))  # second
     reader.sync()
     current.sync()
     del view
