@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use crate::engine::{Locked, Shared};
+use crate::random::Random;
 use crate::state::State;
 
-/// At the start of each call, before it submits anything: none to three operations run.
+/// At the start of each call, before it submits anything: up to three operations run.
 pub(crate) fn at_call<'a>(shared: &'a Arc<Shared>, mut state: Locked<'a>) -> Locked<'a> {
-    let most = [0, 0, 0, 0, 1, 1, 2, 3];
-    let count = state.random.pick(&most).unwrap_or(0);
+    let count = at_this_call(&mut state.random);
     for round in 0..3 {
         let stops = round >= count;
         if stops && !state.choices.matter() {
@@ -20,6 +20,17 @@ pub(crate) fn at_call<'a>(shared: &'a Arc<Shared>, mut state: Locked<'a>) -> Loc
         state = shared.run(state, queue);
     }
     state
+}
+
+/// How many operations run at a call. A device that is done at almost every call hides what reads too early, and one
+/// that never is hides what goes wrong once it is: of three seeds in a row, by one it is often done, by one
+/// seldom, and by one hardly ever before somebody waits.
+fn at_this_call(random: &mut Random) -> usize {
+    match random.seed() % 3 {
+        1 => random.pick(&[0, 0, 0, 0, 1, 1, 2, 3]).unwrap_or(0),
+        2 => usize::from(random.below(16) == 0),
+        _ => usize::from(random.below(128) == 0),
+    }
 }
 
 /// A queue whose head can run.

@@ -1,8 +1,8 @@
 //! What `Seeded` chooses: by its seed, from when it was set.
 
-use crossdock_sim_engine::{Config, Policy, Schedule, Step, Stream};
+use crossdock_sim_engine::{Config, Policy, Schedule, Site, Step, Stream};
 
-use crate::machine::{Machine, address, address_mut};
+use crate::machine::{LIMIT, Machine, address, address_mut};
 
 fn seeded(seed: u64) -> Machine {
     Machine::with(config(seed))
@@ -94,4 +94,44 @@ fn without_a_choice_the_oldest_comes_first_and_one_choice_is_one_difference() {
     };
     oldest.schedule = Some(Schedule::from([(third, 3)]));
     assert_eq!(by(oldest).0, [0, 1, 5, 2, 3, 4, 6, 7]);
+}
+
+/// How many of 40 copies are left when the last one was submitted.
+fn left(seed: u64) -> usize {
+    let machine = seeded(seed);
+    let (source, mut target) = ([1_u8; 40], [0_u8; 40]);
+    let (from, to) = (address(&source), address_mut(&mut target));
+    let stream = machine.stream();
+    for at in 0..40 {
+        machine.copy("copy", stream, to + at, from + at, 1);
+    }
+    let left = machine.0.pending();
+    machine.0.drain(LIMIT).unwrap();
+    left
+}
+
+#[test]
+fn of_three_seeds_in_a_row_one_is_soon_done_and_one_hardly_begins() {
+    for first in 1..20 {
+        let mut left = [first, first + 1, first + 2].map(left);
+        left.sort_unstable();
+        assert!(left[0] < 20 && left[2] > 35, "from {first}: {left:?}");
+    }
+}
+
+#[test]
+fn who_asks_again_and_again_learns_the_end_by_any_seed() {
+    for seed in 1..20 {
+        let machine = seeded(seed);
+        let (source, mut target) = ([1_u8], [0_u8]);
+        let (stream, event) = (machine.stream(), machine.event());
+        let to = address_mut(&mut target);
+        machine.copy("copy", stream, to, address(&source), 1);
+        machine.record(event, stream);
+        let asked = (0..10_000).find(|_| {
+            let asked = machine.0.query_event(Site::here("query"), event);
+            asked.expect("an answer")
+        });
+        assert!(asked.is_some(), "seed {seed}");
+    }
 }
