@@ -108,6 +108,38 @@ impl Writer {
         }
     }
 
+    /// Memory that one driver pinned, copied to a device behind a stream that is held: mostly by another vendor's.
+    pub(super) fn pinned(&mut self) -> Call {
+        let drivers = self.setup.drivers;
+        let devices = (0..self.setup.devices).filter(|device| drivers >> device & 1 == 1);
+        let devices: Vec<usize> = devices.collect();
+        let [of, to] = [(); 2].map(|()| self.random.one(&devices));
+        let t = self.random.index(TENSORS);
+        let [locked, result] = [1, 2].map(|step| (t + step) % TENSORS);
+        let first = self.tensor_on(t, of);
+        let s = self.random.index(STREAMS);
+        let e = self.random.index(EVENTS);
+        let view = self.tensors[t].clone();
+        for (place, device) in [(locked, of), (result, to)] {
+            self.tensors[place] = view.clone().map(|view| View { device, ..view });
+        }
+        let moved = |t, of, device, way, stream| Call::To {
+            t,
+            of,
+            device,
+            way,
+            stream,
+        };
+        let fails = false;
+        self.planned.extend([
+            moved(locked, t, of, Way::Own, None),
+            Call::Stream { s, device: to },
+            Call::Hold { e, s, fails },
+            moved(result, locked, to, Way::Direct, Some(s)),
+        ]);
+        first
+    }
+
     fn two_streams(&mut self) -> [usize; 2] {
         let s = self.random.index(STREAMS);
         [s, (s + 1) % STREAMS]

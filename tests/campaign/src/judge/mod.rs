@@ -10,7 +10,7 @@ use crossdock_sdk::abi::Status;
 use crate::caller::{Failed, Failure, Outcome};
 use crate::foreign::Lent;
 use crate::model::{Model, View, content, elements_of, filling, part_of};
-use crate::program::{Call, Does, Op};
+use crate::program::{Call, Does, Op, Way};
 use crate::verdict::{Finding, What};
 
 use self::clients::Clients;
@@ -82,6 +82,19 @@ impl Judge {
     /// Whether a host event may be pending.
     pub(crate) fn has_pending_host_events(&self) -> bool {
         !self.pending.is_empty()
+    }
+
+    /// Whether a call has to answer although its stream is held: a copy on a direct route, which never waits.
+    pub(crate) fn goes_on(&self, call: &Call) -> bool {
+        let Call::To {
+            way: Way::Direct,
+            stream: Some(s),
+            ..
+        } = call
+        else {
+            return false;
+        };
+        !self.faulty && self.held.contains(s)
     }
 
     /// What became of a completion.
@@ -583,5 +596,29 @@ mod tests {
     fn held_work_may_run_once_another_host_event_takes_the_place_of_its_own() {
         assert_eq!(look_after(1).unwrap_err().what, What::WrongByte);
         look_after(2).unwrap();
+    }
+
+    #[test]
+    fn a_direct_copy_on_a_held_stream_has_to_answer_and_no_other_call() {
+        let to = |way, stream| Call::To {
+            t: 1,
+            of: 0,
+            device: 1,
+            way,
+            stream,
+        };
+        let mut judge = Judge::new(false, false);
+        assert!(!judge.goes_on(&to(Way::Direct, Some(0))));
+        judge.held.insert(0);
+        assert!(judge.goes_on(&to(Way::Direct, Some(0))));
+        let may_wait = [
+            to(Way::Staged, Some(0)),
+            to(Way::Direct, Some(1)),
+            to(Way::Direct, None),
+            Call::SyncStream { s: 0 },
+        ];
+        assert!(may_wait.iter().all(|call| !judge.goes_on(call)));
+        judge.faulty = true;
+        assert!(!judge.goes_on(&to(Way::Direct, Some(0))));
     }
 }

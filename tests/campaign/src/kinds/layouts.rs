@@ -7,13 +7,15 @@ use crate::program::{Call, Case, Element, Ending, Engine, Language, Op, Way};
 const EXTENTS: i64 = 4;
 const STRIDES: i64 = 7;
 const AXES: i64 = EXTENTS * STRIDES;
-/// Elements before and behind the first: three axes of two steps by three each.
-const REACH: i64 = 18;
+/// Elements before and behind the first: the furthest of rows in planes, which is more than three axes of two steps
+/// by three each.
+const REACH: i64 = 32;
 
 /// Layouts of at most two axes: all there are.
 const FEW: i64 = 1 + AXES + AXES * AXES;
 
-/// All layouts of at most two axes, and 16 draws of three for a seed; of each width on each device.
+/// All layouts of at most two axes, and 16 draws for a seed, of three axes or of rows in planes; of each width on each
+/// device.
 pub(super) fn count(devices: &[String], seeds: u64) -> u64 {
     (FEW as u64 + seeds * 16) * (Element::ALL.len() * devices.len()) as u64
 }
@@ -24,14 +26,40 @@ pub(super) fn case(devices: &[String], number: u64) -> Case {
     let (turn, number) = (number as usize % turns, number as i64 / turns as i64);
     let (element, device) = (Element::ALL[turn / devices.len()], turn % devices.len());
     let mut random = Random::new(number as u64);
-    let axes = if number < FEW {
-        layout(number)
+    let (axes, others) = if number < FEW {
+        (layout(number), None)
+    } else if random.once_in(2) {
+        let axes = (0..3).map(|_| axis(random.below(AXES as u64) as i64));
+        (axes.collect(), None)
     } else {
-        (0..3)
-            .map(|_| axis(random.below(AXES as u64) as i64))
-            .collect()
+        let (axes, others) = planes(&mut random);
+        (axes, Some(others))
     };
-    program(devices, (number as usize, element, device), &axes)
+    program(devices, (number as usize, element, device), (&axes, others))
+}
+
+/// Rows in planes, and the steps of another tensor of that shape. Elements of a row may lie apart, and the rows of a
+/// plane are seldom whole steps of the elements apart: a driver that counts the one by the other cannot copy that.
+fn planes(random: &mut Random) -> (Vec<(i64, i64)>, Vec<i64>) {
+    let mut up_to = |least: i64, most: i64| least + random.below((most - least + 1) as u64) as i64;
+    let shape = [up_to(2, 3), up_to(2, 3), up_to(1, 2)];
+    let mut steps = || {
+        let [_, rows, columns] = shape;
+        // Where there are two columns, they are mostly neighbours: then a row is longer than an element.
+        let column = up_to(1, 2).min(columns);
+        let row = (column * (columns - 1) + 1).max(up_to(1, 3));
+        let plane = row * rows + up_to(0, row);
+        vec![plane, row, column]
+    };
+    let (own, others) = (steps(), steps());
+    let turn = up_to(0, 2) as usize;
+    let turned = |mut all: Vec<i64>| {
+        all.rotate_left(turn);
+        all
+    };
+    let shape = turned(shape.to_vec());
+    let axes = shape.into_iter().zip(turned(own)).collect();
+    (axes, turned(others))
 }
 
 fn axis(number: i64) -> (i64, i64) {
@@ -50,12 +78,13 @@ fn layout(number: i64) -> Vec<(i64, i64)> {
 fn program(
     devices: &[String],
     (number, element, device): (usize, Element, usize),
-    axes: &[(i64, i64)],
+    (axes, others): (&[(i64, i64)], Option<Vec<i64>>),
 ) -> Case {
     let (shape, strides): (Vec<i64>, Vec<i64>) = axes.iter().copied().unzip();
     let trial = Trial {
         element,
         shape,
+        others: others.unwrap_or_else(|| strides.clone()),
         strides,
     };
     let mut calls = trial.alone(device);
@@ -83,11 +112,13 @@ fn program(
     }
 }
 
-/// Tensors 0 and 6 are rooms with neighbours, 1 and 7 the layout inside them, the others compact.
+/// Tensors 0 and 6 are rooms with neighbours, 1 and 7 the layouts inside them, the others compact.
 struct Trial {
     element: Element,
     shape: Vec<i64>,
     strides: Vec<i64>,
+    /// The steps of tensor 7.
+    others: Vec<i64>,
 }
 
 impl Trial {
@@ -111,13 +142,13 @@ impl Trial {
         }
     }
 
-    fn inside(&self, t: usize, of: usize) -> Call {
+    fn inside(&self, (t, of): (usize, usize), strides: &[i64]) -> Call {
         // Also packed elements begin at a byte there.
         Call::Strange {
             t,
             of,
             shape: self.shape.clone(),
-            strides: self.strides.clone(),
+            strides: strides.to_vec(),
             first: REACH,
         }
     }
@@ -126,7 +157,11 @@ impl Trial {
     fn alone(&self, device: usize) -> Vec<Call> {
         let read = |t| Call::Read { t };
         let fill = |seed, stream| Call::Fill { t: 1, seed, stream };
-        let mut calls = vec![self.room(0, device, 1), self.inside(1, 0), read(1)];
+        let mut calls = vec![
+            self.room(0, device, 1),
+            self.inside((1, 0), &self.strides),
+            read(1),
+        ];
         calls.extend([
             fill(2, None),
             read(0),
@@ -137,7 +172,7 @@ impl Trial {
         calls
     }
 
-    /// Copies to and from compact tensors, another device, and another tensor of this layout.
+    /// Copies to and from compact tensors, another device, and another tensor of this shape.
     fn with_others(&self, device: usize, other: usize) -> Vec<Call> {
         let read = |t| Call::Read { t };
         let copy = |t, of, stream| Call::CopyFrom { t, of, stream };
@@ -159,10 +194,35 @@ impl Trial {
         calls.extend([self.compact(5, other, 5), copy(1, 5, None), read(0)]);
         calls.extend([
             self.room(6, device, 7),
-            self.inside(7, 6),
+            self.inside((7, 6), &self.others),
             copy(7, 1, Some(0)),
             read(6),
         ]);
         calls
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_in_planes_lie_in_their_room_and_many_planes_are_no_whole_number_of_rows() {
+        let mut uneven = 0;
+        for seed in 0..400 {
+            let (axes, others) = planes(&mut Random::new(seed));
+            let (shape, own): (Vec<i64>, Vec<i64>) = axes.into_iter().unzip();
+            for steps in [&own, &others] {
+                let reach = |(step, extent): (&i64, &i64)| step * (extent - 1);
+                let reach: i64 = steps.iter().zip(&shape).map(reach).sum();
+                assert!(reach <= REACH, "{shape:?} {steps:?}");
+            }
+            let mut sorted: Vec<(i64, i64)> = own.into_iter().zip(shape).collect();
+            sorted.retain(|(_, extent)| *extent > 1);
+            sorted.sort_unstable();
+            let last = sorted.len() - 1;
+            uneven += usize::from(sorted[last].0 % sorted[last - 1].0 != 0);
+        }
+        assert!(uneven >= 100, "{uneven} of 400");
     }
 }

@@ -1,5 +1,6 @@
 //! The kinds of campaigns: each gives its cases by number.
 
+mod at_once;
 mod blocked;
 mod layouts;
 mod leaving;

@@ -1,9 +1,11 @@
 //! Random programs: without faults, with each status at 3 %, over each number of hardware queues,
-//! alone and in a crowd. Over simulated drivers every third one with faults has them in the driver: up to
-//! three calls of its functions fail, or lose their device.
+//! alone and in a crowd. Over simulated drivers two thirds of those with faults have them in the driver: up to
+//! three calls of its functions fail, or lose their device; or work fails as it runs, and they begin with work
+//! that has no stream.
 
 use crossdock_sdk::abi::Status;
 
+use super::at_once::work;
 use crate::generate::{Random, Setup, drivers, program};
 use crate::plan::Plan;
 use crate::program::{Case, Ending, Engine, Language};
@@ -39,7 +41,7 @@ const HOOKS: [&str; 26] = [
 ];
 
 /// What is made to fail in a driver, by the names of both vendors. What gives things back is left out: who is
-/// refused that may leave them.
+/// refused that may leave them. One `*` in a name stands for any text; with two it is the name of none.
 const FUNCTIONS: [&str; 22] = [
     "cuStreamCreate",
     "hipStreamCreateWithFlags",
@@ -47,14 +49,14 @@ const FUNCTIONS: [&str; 22] = [
     "hipEventCreateWithFlags",
     "*EventRecord",
     "*StreamWaitEvent",
-    "*StreamWaitValue32*",
+    "cuStreamWaitValue32_v2",
+    "hipStreamWaitValue32",
     "*LaunchHostFunc",
     "*FromPoolAsync",
     "cuMemHostAlloc",
     "hipHostMalloc",
     "cuMemHostRegister_v2",
     "hipHostRegister",
-    "*Memcpy*Async*",
     "cuMemcpy*",
     "hipMemcpy*",
     "cuMemset*",
@@ -64,11 +66,27 @@ const FUNCTIONS: [&str; 22] = [
     "*StreamSynchronize",
     "*EventSynchronize",
 ];
+/// Work that fails as it runs. Of what has pageable memory at an end the call itself tells, as the driver waits there: so
+/// what has not is named for itself too.
+const WORK: [&str; 10] = [
+    "cuMemcpy*",
+    "hipMemcpy*",
+    "cuMemcpyDtoD*",
+    "*MemcpyPeerAsync",
+    "cuMemcpy2D*",
+    "cuMemcpy3D*",
+    "hipMemcpy2DAsync",
+    "hipMemcpy3DAsync",
+    "cuMemset*",
+    "hipMemset*",
+];
 /// Out of memory, a wrong argument, not supported and unknown, the same numbers for both vendors; a launch that failed,
 /// by which the device is lost.
 const CODES: [&str; 5] = ["2", "1", "801", "999", "719!"];
 /// Up to which call the one is drawn that fails.
 const CALLS: u64 = 16;
+/// The same of work, of which each name has less.
+const WORKS: u64 = 6;
 const QUEUES: [u32; 3] = [1, 2, 8];
 const POLICIES: [&str; 3] = ["seeded", "lazy", "threads"];
 
@@ -94,10 +112,15 @@ pub(super) fn case(devices: &[String], plan: &Plan, number: u64) -> Case {
 fn variant(devices: &[String], seed: u64, queues: u32, status: Status) -> Case {
     let mut random = Random::new(seed ^ 0x5eed);
     let mut failing = Random::new(seed ^ u64::from(status.raw().unsigned_abs()) << 32 ^ 0xfa11);
-    let is_of_driver = drivers(devices) != 0 && failing.once_in(3);
+    let turn = if drivers(devices) == 0 || status.is_ok() {
+        0
+    } else {
+        failing.below(3)
+    };
+    let (is_of_driver, is_of_work) = (turn != 0, turn == 2);
     let has_fault = |is_meant: bool| is_meant && !status.is_ok();
     let fault = has_fault(!is_of_driver).then(|| rules(status, seed));
-    let of_driver = has_fault(is_of_driver).then(|| driver_faults(&mut failing));
+    let of_driver = has_fault(is_of_driver).then(|| driver_faults(&mut failing, is_of_work));
     // One in four programs is a crowd: two runtimes, four threads each.
     let crowd = seed % 4 == 3;
     let setup = Setup {
@@ -129,7 +152,14 @@ fn variant(devices: &[String], seed: u64, queues: u32, status: Status) -> Case {
             fault: of_driver,
         },
         programs: (0..programs)
-            .map(|number| program(seed * 8 + number, setup))
+            .map(|number| {
+                let mut ops = Vec::new();
+                if is_of_work {
+                    ops = work(&mut failing, devices);
+                }
+                ops.extend(program(seed * 8 + number, setup));
+                ops
+            })
             .collect(),
     }
 }
@@ -141,23 +171,22 @@ fn rules(status: Status, seed: u64) -> String {
     rules.join(",")
 }
 
-/// Up to three calls of the driver that fail, or work that they put on a stream.
-fn driver_faults(random: &mut Random) -> String {
+/// Up to three calls of the driver that fail, or as much work as it runs.
+fn driver_faults(random: &mut Random, is_of_work: bool) -> String {
     let count = 1 + random.below(3);
-    let faults: Vec<String> = (0..count).map(|_| driver_fault(random)).collect();
+    let fault = if is_of_work { work_fault } else { driver_fault };
+    let faults: Vec<String> = (0..count).map(|_| fault(random)).collect();
     faults.join(",")
 }
 
 fn driver_fault(random: &mut Random) -> String {
     let (name, code) = (random.one(&FUNCTIONS), random.one(&CODES));
-    // Work can fail as it runs too.
-    let is_work = name.contains("Memcpy") || name.contains("Memset");
-    let moment = if is_work && random.once_in(2) {
-        "exec:"
-    } else {
-        ""
-    };
-    format!("{moment}{name}@{}={code}", 1 + random.below(CALLS))
+    format!("{name}@{}={code}", 1 + random.below(CALLS))
+}
+
+fn work_fault(random: &mut Random) -> String {
+    let (name, code) = (random.one(&WORK), random.one(&CODES));
+    format!("exec:{name}@{}={code}", 1 + random.below(WORKS))
 }
 
 #[cfg(test)]
@@ -174,14 +203,17 @@ mod tests {
     }
 
     #[test]
-    fn a_third_of_the_programs_with_faults_has_them_in_a_simulated_driver() {
+    fn two_thirds_of_the_programs_with_faults_have_them_in_a_simulated_driver() {
         let cases = cases(&["cpu", "rocm:0"]);
         let of_driver = cases.iter().filter_map(|case| case.engine.fault.as_deref());
         let of_driver: Vec<&str> = of_driver.collect();
-        assert!((100..170).contains(&of_driver.len()), "{}", of_driver.len());
+        assert!((230..300).contains(&of_driver.len()), "{}", of_driver.len());
         let is_drawn = |function: &&str| of_driver.iter().any(|fault| fault.contains(*function));
-        assert!(FUNCTIONS.iter().all(is_drawn), "{of_driver:?}");
-        assert!(of_driver.iter().any(|fault| fault.contains("exec:")));
+        let mut names = FUNCTIONS.iter().chain(&WORK);
+        assert!(names.clone().all(is_drawn), "{of_driver:?}");
+        assert!(names.all(|name| name.matches('*').count() < 2));
+        let of_work = of_driver.iter().filter(|fault| fault.contains("exec:"));
+        assert!((100..170).contains(&of_work.count()), "{of_driver:?}");
         assert!(of_driver.iter().any(|fault| fault.contains('!')));
         for case in cases {
             let faults = [&case.fault, &case.engine.fault].into_iter().flatten();
