@@ -319,7 +319,8 @@ mod tests {
             let has = |ops: &&Vec<Op>| ops.iter().filter_map(does).any(|(_, does)| is_meant(does));
             programs.iter().filter(has).count()
         };
-        let captures = with(|does| matches!(does, Does::Capture { .. }));
+        let captures =
+            with(|does| matches!(does, Does::Capture { .. } | Does::CaptureShown { .. }));
         let lends = with(|does| matches!(does, Does::Lend { .. }));
         let takes = with(|does| matches!(does, Does::Take { .. }));
         let enters = with(|does| matches!(does, Does::Enter));
