@@ -1,6 +1,8 @@
-//! A campaign: trials one after the other, each kind of finding made small once and written down.
+//! A campaign: trials one after the other, in turns, each kind of finding made small once and written down.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -8,6 +10,7 @@ use crate::child::Trials;
 use crate::kinds::Kind;
 use crate::plan::Plan;
 use crate::program::Case;
+use crate::shares::Shared;
 use crate::shrink::smallest;
 use crate::table::{Row, describe};
 use crate::verdict::{Finding, Verdict, What};
@@ -15,67 +18,140 @@ use crate::verdict::{Finding, Verdict, What};
 /// How long a call may take while a program that hangs is made small.
 const IMPATIENCE: Duration = Duration::from_secs(2);
 
-/// Runs the cases of a kind; each finding is told to `tell` as soon as it is small.
-pub fn campaign(
+/// A campaign of one kind, which goes on from turn to turn.
+pub struct Campaign<'a> {
     kind: Kind,
-    devices: &[String],
-    plan: &Plan,
-    trials: &mut Trials,
-    tell: &dyn Fn(&str),
-) -> Row {
-    let begun = Instant::now();
-    let mut row = Row {
-        name: match kind {
+    devices: &'a [String],
+    plan: Plan,
+    /// Its own, so that what the last turn opened is there in the next one.
+    trials: Trials,
+    tell: &'a dyn Fn(&str),
+    row: Row,
+    known: BTreeMap<String, usize>,
+    /// How many cases there are.
+    count: u64,
+    /// The positions that are to come.
+    left: Range<u64>,
+}
+
+impl fmt::Debug for Campaign<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Campaign");
+        shown.field("row", &self.row).field("left", &self.left);
+        shown.finish_non_exhaustive()
+    }
+}
+
+impl<'a> Campaign<'a> {
+    /// The cases of a kind; each finding is told to `tell` as soon as it is small.
+    #[must_use]
+    pub fn new(
+        kind: Kind,
+        devices: &'a [String],
+        plan: Plan,
+        trials: Trials,
+        tell: &'a dyn Fn(&str),
+    ) -> Self {
+        let name = match kind {
             Kind::Blocked => format!("{}, {}", kind.name(), plan.language.name()),
             _ => kind.name().to_owned(),
-        },
-        ..Row::default()
-    };
-    let mut known: BTreeMap<String, usize> = BTreeMap::new();
-    let mut shrunk = Duration::ZERO;
-    let (part, parts) = plan.part;
-    let count = kind.count(devices, plan);
-    // Neighbours in the scattered order are of all sorts, so a part is a run of them.
-    let border = |part: usize| (u128::from(count) * part as u128 / parts as u128) as u64;
-    for position in border(part - 1)..border(part) {
-        let searched = begun.elapsed().saturating_sub(shrunk);
-        if plan.searching.is_some_and(|limit| searched > limit) {
-            break;
+        };
+        let (part, parts) = plan.part;
+        let count = kind.count(devices, &plan);
+        // Neighbours in the scattered order are of all sorts, so a part is a run of them.
+        let border = |part: usize| (u128::from(count) * part as u128 / parts as u128) as u64;
+        Self {
+            kind,
+            devices,
+            trials,
+            tell,
+            row: Row {
+                name,
+                ..Row::default()
+            },
+            known: BTreeMap::new(),
+            count,
+            left: border(part - 1)..border(part),
+            plan,
         }
-        let case = kind.case(devices, plan, scattered(position, count));
+    }
+
+    /// The next case.
+    fn next(&mut self) -> Option<Case> {
+        let position = self.left.next()?;
+        let number = scattered(position, self.count);
+        Some(self.kind.case(self.devices, &self.plan, number))
+    }
+
+    /// Tries a case; how long a finding took to be made small.
+    fn try_one(&mut self, case: &Case, searched: Duration) -> Duration {
         let is_meant = |part: &String| case.name.contains(part);
-        if !plan.only.as_ref().is_none_or(is_meant) {
-            continue;
+        if !self.plan.only.as_ref().is_none_or(is_meant) {
+            return Duration::ZERO;
         }
-        row.add(&case);
-        match trials.verdict(&case) {
+        self.row.add(case);
+        let finding = match self.trials.verdict(case) {
             Verdict::Passed {
                 refused, reached, ..
-            } => row.passed(refused, reached),
-            Verdict::Found(finding) => {
-                row.found += 1;
-                let times = known.entry(sort_of(&finding)).or_insert(0);
-                *times += 1;
-                if *times == 1 {
-                    let (found, ops) = (Instant::now(), case.ops());
-                    let small = reduced(&case, &finding, plan, trials);
-                    let took = found.elapsed();
-                    shrunk += took;
-                    tell(&format!(
-                        "found after {:.1} s of search in program {} of {ops} operations, made small in {:.1} s:\n{small}",
-                        searched.as_secs_f64(),
-                        row.programs,
-                        took.as_secs_f64(),
-                    ));
-                }
+            } => {
+                self.row.passed(refused, reached);
+                return Duration::ZERO;
             }
+            Verdict::Found(finding) => finding,
+        };
+        self.row.found += 1;
+        let times = self.known.entry(sort_of(&finding)).or_insert(0);
+        *times += 1;
+        if *times > 1 {
+            return Duration::ZERO;
         }
+        let (found, ops) = (Instant::now(), case.ops());
+        let small = reduced(case, &finding, &self.plan, &mut self.trials);
+        let took = found.elapsed();
+        (self.tell)(&format!(
+            "found after {:.1} s of search in program {} of {ops} operations, made small in {:.1} s:\n{small}",
+            searched.as_secs_f64(),
+            self.row.programs,
+            took.as_secs_f64(),
+        ));
+        took
     }
-    for (sort, times) in known {
-        tell(&format!("{times} times: {sort}"));
+
+    /// Its row, at its end.
+    #[must_use]
+    pub fn end(self) -> Row {
+        for (sort, times) in self.known {
+            (self.tell)(&format!("{times} times: {sort}"));
+        }
+        self.row
     }
-    row.took = begun.elapsed();
-    row
+}
+
+impl Shared for Campaign<'_> {
+    fn parts(&self) -> u32 {
+        self.kind.parts()
+    }
+
+    fn turn(
+        &mut self,
+        before: Duration,
+        limit: Option<Duration>,
+    ) -> Result<(Duration, bool), String> {
+        let begun = Instant::now();
+        let (mut searched, mut shrunk) = (Duration::ZERO, Duration::ZERO);
+        let is_over = loop {
+            if limit.is_some_and(|limit| searched > limit) {
+                break false;
+            }
+            let Some(case) = self.next() else {
+                break true;
+            };
+            shrunk += self.try_one(&case, before + searched);
+            searched = begun.elapsed().saturating_sub(shrunk);
+        };
+        self.row.took += begun.elapsed();
+        Ok((searched, is_over))
+    }
 }
 
 /// The number of the case at a position. Any run of positions meets cases of all sorts: their numbers

@@ -81,9 +81,36 @@ pub(crate) fn give_back() {
 pub(crate) struct Current {
     context: u64,
     device: c_int,
+    /// HIP's last error of the thread.
+    error: c_int,
+}
+
+impl Current {
+    /// What a call of Crossdock's changed in its thread: nothing may be, but that a failing call of its own takes the
+    /// place of an error of the thread's, which HIP has no way to set back. `may_err`: the call may have made calls of
+    /// others too, whose errors stay.
+    pub(crate) fn changed(before: Option<Self>, now: Option<Self>, may_err: bool) -> Changed {
+        let (Some(before), Some(now)) = (before, now) else {
+            return Changed::default();
+        };
+        Changed {
+            place: (before.context, before.device) != (now.context, now.device),
+            error: !may_err && (before.error == 0) != (now.error == 0),
+        }
+    }
+}
+
+/// What a call changed in its thread.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Changed {
+    /// The current context or device.
+    pub(crate) place: bool,
+    /// Whether there is a last error.
+    pub(crate) error: bool,
 }
 
 type GetContext = unsafe extern "C" fn(*mut u64) -> c_int;
+type PeekError = unsafe extern "C" fn() -> c_int;
 type GetDevice = unsafe extern "C" fn(*mut c_int) -> c_int;
 
 /// Makes the second device of HIP's the thread's current one; false where there is none.
@@ -106,11 +133,17 @@ pub(crate) fn litter() -> bool {
     create.is_ok_and(|create| unsafe { create(&raw mut stream) } == 0)
 }
 
-/// The functions that tell the current context and device of the thread that calls them.
+/// How HIP numbers its version 7.
+const HIP_7: c_int = 70_000_000;
+
+/// The functions that tell the current context, device and last error of the thread that calls them.
 #[derive(Debug)]
 pub(crate) struct Asking {
     context: Symbol<GetContext>,
     device: Symbol<GetDevice>,
+    error: Symbol<PeekError>,
+    /// Errors outlive calls that succeed: from HIP 7 on.
+    keeps: bool,
     /// It has the functions.
     _driver: Library,
 }
@@ -123,10 +156,19 @@ impl Asking {
         let context = unsafe { driver.get::<GetContext>(b"cuCtxGetCurrent") };
         // SAFETY: as above.
         let device = unsafe { driver.get::<GetDevice>(b"hipGetDevice") };
-        let (context, device) = (context.ok()?, device.ok()?);
+        // SAFETY: as above.
+        let error = unsafe { driver.get::<PeekError>(b"hipPeekAtLastError") };
+        // SAFETY: as above.
+        let version = unsafe { driver.get::<GetDevice>(b"hipRuntimeGetVersion") };
+        let (context, device, error) = (context.ok()?, device.ok()?, error.ok()?);
+        let mut number = 0;
+        // SAFETY: a place of this function's own.
+        let asked = unsafe { (version.ok()?)(&raw mut number) };
         Some(Self {
             context,
             device,
+            error,
+            keeps: asked == 0 && number >= HIP_7,
             _driver: driver,
         })
     }
@@ -136,11 +178,17 @@ impl Asking {
         let mut now = Current {
             context: 0,
             device: 0,
+            // SAFETY: it has no arguments, and reads the thread's own state.
+            error: unsafe { (self.error)() },
         };
         // SAFETY: a place of this function's own.
         let _none = unsafe { (self.context)(&raw mut now.context) };
         // SAFETY: as above.
-        let _none = unsafe { (self.device)(&raw mut now.device) };
+        let has_device = unsafe { (self.device)(&raw mut now.device) } == 0;
+        if !has_device || !self.keeps {
+            // The question itself changed it.
+            now.error = 0;
+        }
         now
     }
 }
@@ -205,6 +253,21 @@ mod tests {
         let words = "FreeInUse: cuMemcpyDtoHAsync_v2 and cuMemFreeAsync: no edge";
         assert_eq!(shown(&report), words);
         assert_eq!(take_reports(), [""; 0]);
+    }
+
+    #[test]
+    fn a_last_error_that_comes_or_goes_is_a_change() {
+        let with = |error| {
+            Some(Current {
+                context: 1,
+                device: 0,
+                error,
+            })
+        };
+        let changed = |before, now| Current::changed(with(before), with(now), false);
+        assert!(changed(0, 1).error && changed(101, 0).error);
+        assert!(!changed(0, 0).error && !changed(101, 101).error && !changed(101, 1).error);
+        assert!(!Current::changed(with(0), with(1), true).error);
     }
 
     #[test]

@@ -2,12 +2,14 @@
 //! its row in the table and its share of the time.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use crate::plan::Plan;
+use crate::shares::Shared;
 use crate::table::Row;
 
 /// How the campaign is named in the table.
@@ -16,11 +18,73 @@ pub const NAME: &str = "e habits of Python";
 /// Plugins whose devices scripts use. Python has the first in any case.
 const PLUGINS: [&str; 3] = ["cpu", "opencl", "asynchronous"];
 
-/// Runs the scripts of a plan on the devices that were chosen, and tells what was found.
-///
-/// # Errors
-/// It could not be started, or ended without its row.
-pub fn habits(devices: &[String], plan: &Plan, tell: &dyn Fn(&str)) -> Result<Row, String> {
+/// The campaign, which runs in one piece: its process begins anew each time.
+pub struct Habits<'a> {
+    devices: &'a [String],
+    plan: &'a Plan,
+    tell: &'a dyn Fn(&str),
+    row: Option<Row>,
+}
+
+impl fmt::Debug for Habits<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Habits");
+        shown.field("row", &self.row).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Habits<'a> {
+    /// The scripts of a plan on the devices that were chosen; `tell` hears what was found.
+    #[must_use]
+    pub const fn new(devices: &'a [String], plan: &'a Plan, tell: &'a dyn Fn(&str)) -> Self {
+        Self {
+            devices,
+            plan,
+            tell,
+            row: None,
+        }
+    }
+
+    /// Its row, where it has begun.
+    #[must_use]
+    pub fn end(self) -> Row {
+        self.row.unwrap_or_else(|| Row {
+            name: NAME.to_owned(),
+            ..Row::default()
+        })
+    }
+}
+
+impl Shared for Habits<'_> {
+    fn parts(&self) -> u32 {
+        1
+    }
+
+    fn is_one_piece(&self) -> bool {
+        true
+    }
+
+    fn turn(
+        &mut self,
+        _before: Duration,
+        limit: Option<Duration>,
+    ) -> Result<(Duration, bool), String> {
+        let row = habits(self.devices, self.plan, limit, self.tell)?;
+        // Making findings small is in its time too, and its search is not longer than its limit.
+        let searched = limit.map_or(row.took, |limit| row.took.min(limit));
+        self.row = Some(row);
+        Ok((searched, true))
+    }
+}
+
+/// Runs the scripts of a plan for so long, and tells what was found: an error where it could not be started, or ended
+/// without its row.
+fn habits(
+    devices: &[String],
+    plan: &Plan,
+    limit: Option<Duration>,
+    tell: &dyn Fn(&str),
+) -> Result<Row, String> {
     let (part, parts) = plan.part;
     let mut command = command(devices, plan)?;
     match plan.seeds.end - plan.seeds.start {
@@ -32,7 +96,7 @@ pub fn habits(devices: &[String], plan: &Plan, tell: &dyn Fn(&str)) -> Result<Ro
         // The other parts run beside this one.
         command.args(["--at-once", "1"]);
     }
-    if let Some(limit) = plan.searching {
+    if let Some(limit) = limit {
         command.args(["--minutes", &(limit.as_secs_f64() / 60.0).to_string()]);
     }
     if let Some(name) = &plan.only {

@@ -1,7 +1,7 @@
 //! Campaigns: random programs over any set of plugins, held against a sequential model.
 //!
 //! A [`program::Case`] is data. [`trial::run`] runs one in this process, [`child::Trials`] in a
-//! process of its own, [`shrink::smallest`] makes one that fails small, and [`campaign::campaign`]
+//! process of its own, [`shrink::smallest`] makes one that fails small, and [`campaign::Campaign`]
 //! does all that for a [`kinds::Kind`].
 //!
 //! | file | what it holds |
@@ -16,6 +16,7 @@
 //! | `trial`, `child` | one case in this process, and in a process of its own with a limit |
 //! | `turns` | when all threads sleep, and what happens then |
 //! | `shrink`, `campaign`, `plan` | makes a failing case small; all cases of a kind, and replay files |
+//! | `shares` | campaigns that share a time take turns |
 //! | `habits` | scripts of Python's users, a campaign of `tests/python/habits` |
 //! | `coverage` | whether each function with a stream is called by some case |
 //! | `verdict`, `table`, `main` | what was found, how it is printed, and the command line |
@@ -50,6 +51,7 @@ pub mod model;
 pub mod plan;
 pub mod program;
 mod run;
+pub mod shares;
 pub mod shrink;
 mod slots;
 pub mod table;

@@ -7,8 +7,8 @@
 //! simulated hardware queues (1, 2 and 8) and each fault; `--seed N` takes one seed of b, c and e.
 //! The calls of a are made in each language that is here; Python needs its package in `PYTHONPATH`.
 //! `--uncovered c|python` prints the functions with a stream that no case of a calls.
-//! `--minutes` is the time of the search, which the kinds share; `--shrink` makes the case of a file
-//! smaller.
+//! `--minutes` is the time of the search, which the kinds share by turns, and of which b has half; `--shrink`
+//! makes the case of a file smaller.
 //!
 //! Ends with 0 when nothing was found, 1 with findings, 2 when an argument is wrong.
 
@@ -16,13 +16,14 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use crossdock_campaign::campaign::{campaign, reduced};
+use crossdock_campaign::campaign::{Campaign, reduced};
 use crossdock_campaign::child::{Trials, serve};
 use crossdock_campaign::coverage::{python_is_here, uncovered};
-use crossdock_campaign::habits::{habits, run_file};
+use crossdock_campaign::habits::{Habits, run_file};
 use crossdock_campaign::kinds::Kind;
 use crossdock_campaign::plan::{Faults, Plan};
 use crossdock_campaign::program::{Case, Language};
+use crossdock_campaign::shares::{Shared, share};
 use crossdock_campaign::table::{Row, describe, table};
 use crossdock_campaign::verdict::{Finding, Verdict};
 use crossdock_campaign::world::{DEVICES, present};
@@ -207,7 +208,8 @@ fn run(arguments: &Arguments, plugins: PathBuf) -> ExitCode {
     let Ok(program) = std::env::current_exe() else {
         return wrong("this program does not know its own file");
     };
-    let mut trials = Trials::new(program, plugins, LIMIT);
+    let new_trials = || Trials::new(program.clone(), plugins.clone(), LIMIT);
+    let mut trials = new_trials();
     if let Some(file) = &arguments.replay {
         return run_habits("--replay", file, arguments).unwrap_or_else(|| {
             replay(file, &mut trials, &|case, finding, _| {
@@ -225,7 +227,7 @@ fn run(arguments: &Arguments, plugins: PathBuf) -> ExitCode {
     if !arguments.languages.contains(&Language::Python) && !python_is_here() {
         report("skipped: python: there is no package crossdock in PYTHONPATH");
     }
-    let rows = match rows(arguments, &mut trials) {
+    let rows = match rows(arguments, &new_trials) {
         Ok(rows) => rows,
         Err(why) => return wrong(&why),
     };
@@ -242,7 +244,7 @@ fn run(arguments: &Arguments, plugins: PathBuf) -> ExitCode {
 }
 
 /// Runs each kind that was chosen.
-fn rows(arguments: &Arguments, trials: &mut Trials) -> Result<Vec<Row>, String> {
+fn rows(arguments: &Arguments, trials: &dyn Fn() -> Trials) -> Result<Vec<Row>, String> {
     // Only the calls behind a held stream are made in each language.
     let languages = |kind: Kind| match kind {
         Kind::Blocked => arguments.languages.clone(),
@@ -255,25 +257,28 @@ fn rows(arguments: &Arguments, trials: &mut Trials) -> Result<Vec<Row>, String> 
             .map(|language| (*kind, language))
     });
     let all: Vec<(Kind, Language)> = all.collect();
-    // One kind has more cases than most limits leave time for, so each has its share.
-    let shares = all.len() + usize::from(arguments.has_habits);
-    let shares = u32::try_from(shares).unwrap_or(1).max(1);
-    let share = Plan {
-        searching: arguments.plan.searching.map(|whole| whole / shares),
-        ..arguments.plan.clone()
-    };
-    let mut rows = Vec::new();
-    for (kind, language) in all {
+    let (devices, plan) = (&arguments.devices, &arguments.plan);
+    let of = |(kind, language)| {
         let plan = Plan {
             language,
-            ..share.clone()
+            ..plan.clone()
         };
-        rows.push(campaign(kind, &arguments.devices, &plan, trials, &report));
+        Campaign::new(kind, devices, plan, trials(), &report)
+    };
+    let mut campaigns: Vec<Campaign<'_>> = all.into_iter().map(of).collect();
+    let mut habits = arguments
+        .has_habits
+        .then(|| Habits::new(devices, plan, &report));
+    let mut turned: Vec<&mut dyn Shared> = Vec::new();
+    for campaign in &mut campaigns {
+        turned.push(campaign);
     }
-    if arguments.has_habits {
-        rows.push(habits(&arguments.devices, &share, &report)?);
+    if let Some(habits) = &mut habits {
+        turned.push(habits);
     }
-    Ok(rows)
+    share(&mut turned, plan.searching)?;
+    let rows = campaigns.into_iter().map(Campaign::end);
+    Ok(rows.chain(habits.map(Habits::end)).collect())
 }
 
 /// Replays a file or makes it smaller (`option`), where it is a script of habits.

@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::caller::{Caller, HostEvents, Outcome};
-use crate::driver::{self, Asking};
+use crate::driver::{self, Asking, Changed, Current};
 use crate::generate::Random;
 use crate::judge::{Judge, Touched};
 use crate::model::View;
@@ -52,10 +52,12 @@ pub(crate) struct Run {
     has_work: bool,
     /// Whether calls are made to fail: then each may leave work behind.
     faulty: bool,
+    /// Whether those of a driver are.
+    has_driver_faults: bool,
 }
 
-/// With the caller and the outcome, whether the thread's current context and device are what they were.
-type Answer = (Box<dyn Caller>, Outcome, bool);
+/// With the caller and the outcome, what changed in the thread.
+type Answer = (Box<dyn Caller>, Outcome, Changed);
 
 struct Thread {
     requests: Sender<Request>,
@@ -64,7 +66,8 @@ struct Thread {
 }
 
 impl Thread {
-    fn start() -> Self {
+    /// `may_err`: calls of clients may fail within those of Crossdock.
+    fn start(may_err: bool) -> Self {
         let (requests, to_do) = channel::<Request>();
         let (done, answers) = channel();
         let handle = std::thread::spawn(move || {
@@ -73,7 +76,9 @@ impl Thread {
             while let Ok((mut caller, op, of)) = to_do.recv() {
                 let before = current();
                 let outcome = caller.perform(&op, of.as_ref());
-                if done.send((caller, outcome, current() == before)).is_err() {
+                let may_err = may_err || matches!(op.call, Call::Client { .. });
+                let changed = Current::changed(before, current(), may_err);
+                if done.send((caller, outcome, changed)).is_err() {
                     return;
                 }
             }
@@ -102,6 +107,7 @@ impl Run {
             beside: Vec::new(),
             has_work: false,
             faulty: case.has_faults(),
+            has_driver_faults: case.engine.fault.is_some(),
         }
     }
 
@@ -278,16 +284,23 @@ impl Run {
             .caller
             .take()
             .ok_or_else(|| Finding::new(What::Panic, "the places are gone"))?;
-        let thread = self.threads.entry(op.thread).or_insert_with(Thread::start);
+        let thread = self
+            .threads
+            .entry(op.thread)
+            .or_insert_with(|| Thread::start(self.has_driver_faults));
         let sent = thread.requests.send((caller, op.clone(), of));
-        let (caller, outcome, is_in_place) = match sent {
+        let (caller, outcome, changed) = match sent {
             Ok(()) => self.answer(op)?,
             Err(_gone) => return Err(Finding::new(What::Panic, "the thread has ended")),
         };
         self.caller = Some(caller);
         let moves = matches!(&op.call, Call::Client { does, .. } if does.moves_context());
-        if !is_in_place && !moves {
+        if changed.place && !moves {
             let why = "the call left another context or device current on its thread";
+            return Err(Finding::new(What::Answer, why));
+        }
+        if changed.error {
+            let why = "the call left an error of its own as HIP's last one of its thread, or took the thread's own";
             return Err(Finding::new(What::Answer, why));
         }
         let is_failure = matches!(outcome, Outcome::Failed(_));

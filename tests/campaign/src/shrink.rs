@@ -468,6 +468,7 @@ fn simpler_clients(call: &Call) -> Vec<Call> {
             vec![with(false, *waits), with(*pool, true)]
         }
         Does::Capture { .. } => vec![Does::Capture { mode: 2 }],
+        Does::CaptureShown { s, .. } => vec![Does::CaptureShown { s: *s, mode: 2 }],
         _ => Vec::new(),
     };
     let does = does.into_iter();

@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use crossdock_campaign::campaign::campaign;
+use crossdock_campaign::campaign::Campaign;
 use crossdock_campaign::child::Trials;
 use crossdock_campaign::kinds::Kind;
 use crossdock_campaign::plan::{Faults, Plan};
 use crossdock_campaign::program::{Call, Case, Element, Ending, Engine, Language, Op, Way};
+use crossdock_campaign::shares::Shared as _;
 use crossdock_campaign::shrink::smallest;
 use crossdock_campaign::verdict::{Finding, Verdict, What};
 use crossdock_campaign::world::{DEVICES, present};
@@ -29,7 +30,7 @@ fn trials() -> (tempfile::TempDir, Trials, Vec<String>) {
 
 /// One part of so many of a campaign finds nothing.
 fn sample(kind: Kind, language: Language, seeds: u64, parts: usize) {
-    let (folder, mut trials, devices) = trials();
+    let (folder, trials, devices) = trials();
     let plan = Plan {
         seeds: 0..seeds,
         language,
@@ -40,7 +41,9 @@ fn sample(kind: Kind, language: Language, seeds: u64, parts: usize) {
         shrinking: Duration::from_secs(20),
         folder: folder.path().join("found"),
     };
-    let row = campaign(kind, &devices, &plan, &mut trials, &report);
+    let mut campaign = Campaign::new(kind, &devices, plan, trials, &report);
+    campaign.turn(Duration::ZERO, None).unwrap();
+    let row = campaign.end();
     assert!(row.programs > 10, "{row:?}");
     assert_eq!(row.found, 0, "{row:?}");
 }

@@ -45,6 +45,14 @@ pub enum Does {
         mode: u8,
     },
     EndCapture,
+    /// Its device's stream of a place, which Crossdock made and shows, is captured the same way.
+    CaptureShown {
+        s: usize,
+        mode: u8,
+    },
+    /// A call fails by its arguments, and is HIP's last error of the thread; the other one forgets that.
+    Err,
+    Forget,
     /// Planted: a call that its capture forbids.
     Meddle,
     /// Planted: work of somebody else's on its stream, which is captured with its own.

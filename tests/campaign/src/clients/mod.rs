@@ -36,9 +36,9 @@ pub(crate) struct Client {
     pub(crate) device: usize,
     /// Whether Crossdock may know its stream.
     pub(crate) is_known: bool,
-    is_own: bool,
-    /// The thread that began a capture on its stream, and the mode.
-    capture: Option<(ThreadId, u8)>,
+    pub(crate) is_own: bool,
+    /// The thread that began a capture, the mode, and the stream: its own, or one that it was shown.
+    capture: Option<(ThreadId, u8, u64)>,
     /// What it wrote device memory from.
     pinned: Vec<u64>,
     /// The memory that captured work is about.
@@ -171,13 +171,13 @@ impl Client {
     }
 
     /// Begins a capture, and puts something of its own into it.
-    pub(crate) fn capture(&mut self, mode: u8) -> Answer {
-        let begin = |vendor: &Vendor| vendor.begin_capture(self.stream, c_int::from(mode));
+    pub(crate) fn capture(&mut self, mode: u8, stream: u64) -> Answer {
+        let begin = |vendor: &Vendor| vendor.begin_capture(stream, c_int::from(mode));
         self.desk.within(begin)?;
-        self.capture = Some((thread::current().id(), mode));
+        self.capture = Some((thread::current().id(), mode, stream));
         let filled = self
             .desk
-            .within(|vendor| vendor.fill(self.scratch, 64, self.stream));
+            .within(|vendor| vendor.fill(self.scratch, 64, stream));
         if filled.is_err() {
             let _ended = self.end_capture();
         }
@@ -186,10 +186,10 @@ impl Client {
 
     /// Ends its capture; how much was captured. `None` where there is none that this thread may end.
     pub(crate) fn end_capture(&mut self) -> Option<Answer<usize>> {
-        let may_end =
-            |&(thread, mode): &(ThreadId, u8)| mode == RELAXED || thread == thread::current().id();
-        self.capture.take_if(|capture| may_end(capture))?;
-        Some(self.desk.within(|vendor| vendor.end_capture(self.stream)))
+        let here = thread::current().id();
+        let may_end = |capture: &mut (ThreadId, u8, u64)| capture.1 == RELAXED || capture.0 == here;
+        let (_, _, stream) = self.capture.take_if(may_end)?;
+        Some(self.desk.within(|vendor| vendor.end_capture(stream)))
     }
 
     /// A call that a capture forbids to those who do not let it go on.

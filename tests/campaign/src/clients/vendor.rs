@@ -268,6 +268,19 @@ impl Vendor {
         either!(self, cuEventDestroy_v2, hipEventDestroy, (event => u64))
     }
 
+    /// A call that its arguments fail, where that is the thread's last error; whether it is.
+    pub(crate) fn err(&self) -> bool {
+        self.is_hip && call!(self.hipSetDevice(-1 => c_int)).is_err()
+    }
+
+    /// Forgets the thread's last error, where there is such a thing.
+    pub(crate) fn forget(&self) -> bool {
+        if self.is_hip {
+            let _last = call!(self.hipGetLastError());
+        }
+        self.is_hip
+    }
+
     pub(crate) fn begin_capture(&self, stream: u64, mode: c_int) -> Answer {
         either!(
             self,

@@ -14,6 +14,7 @@ const BESIDE: u64 = 4;
 struct Client {
     device: usize,
     is_known: bool,
+    is_own: bool,
     /// The thread that began its capture.
     captures: Option<usize>,
 }
@@ -38,7 +39,7 @@ pub fn ops_beside_clients(ops: &[Op]) -> Vec<usize> {
             continue;
         };
         match does {
-            Does::Capture { .. } | Does::Enter => open += 1,
+            Does::Capture { .. } | Does::CaptureShown { .. } | Does::Enter => open += 1,
             Does::EndCapture | Does::Leave => open = open.saturating_sub(1),
             _ => {}
         }
@@ -54,7 +55,7 @@ impl Writer {
         };
         let clients = &mut self.clients;
         match does {
-            Does::Capture { .. } => {
+            Does::Capture { .. } | Does::CaptureShown { .. } => {
                 if let Some(client) = &mut clients.here[*c] {
                     client.captures = Some(drawn);
                 }
@@ -86,8 +87,10 @@ impl Writer {
         let Some(client) = self.clients.here[c] else {
             return Some(self.coming(c));
         };
-        let does = match self.random.below(12) {
+        let does = match self.random.below(14) {
             _ if client.captures.is_some() => Does::EndCapture,
+            12 => Does::Err,
+            13 => Does::Forget,
             0..=2 => return Some(self.lending(c, client)),
             3..=5 => return Some(self.taking(c, client)),
             6..=8 => return Some(self.capturing(c, client)),
@@ -111,15 +114,16 @@ impl Writer {
         let devices = (0..self.setup.devices).filter(|device| drivers >> device & 1 == 1);
         let devices: Vec<usize> = devices.collect();
         let device = self.random.one(&devices);
-        let is_known = !self.random.once_in(3);
+        let (is_known, is_own) = (!self.random.once_in(3), !self.random.once_in(3));
         self.clients.here[c] = Some(Client {
             device,
             is_known,
+            is_own,
             captures: None,
         });
         let does = Does::Come {
             device,
-            own: !self.random.once_in(3),
+            own: is_own,
             // With several runtimes a blocking stream's capture would make other programs' calls on the default stream
             // fail.
             blocking: self.setup.runtimes == 1 && self.random.once_in(3),
@@ -214,19 +218,32 @@ impl Writer {
         let mode = self.random.below(3) as u8;
         let (of, device) = (self.random.index(TENSORS), client.device);
         let first = self.tensor_on(of, device);
-        if client.is_known {
+        let is_shown = !client.is_own && self.random.once_in(2);
+        if is_shown {
+            self.planned.push_back(Call::Stream { s, device });
+            if self.random.once_in(2) {
+                self.pending_fill(of, s);
+            }
+        } else if client.is_known {
             self.plan(c, Does::Wrap { s });
             if self.random.once_in(2) {
                 self.pending_fill(of, s);
             }
         }
-        self.plan(c, Does::Capture { mode });
+        let captures = match is_shown {
+            true => Does::CaptureShown { s, mode },
+            false => Does::Capture { mode },
+        };
+        self.plan(c, captures);
         for _ in 0..self.random.below(BESIDE) + 2 {
             let call = self.beside((of, s), device);
             self.planned.push_back(call);
         }
         if !self.random.once_in(4) {
             self.plan(c, Does::EndCapture);
+            if is_shown {
+                self.pending_fill(of, s);
+            }
         }
         first
     }
@@ -302,7 +319,8 @@ mod tests {
             let has = |ops: &&Vec<Op>| ops.iter().filter_map(does).any(|(_, does)| is_meant(does));
             programs.iter().filter(has).count()
         };
-        let captures = with(|does| matches!(does, Does::Capture { .. }));
+        let captures =
+            with(|does| matches!(does, Does::Capture { .. } | Does::CaptureShown { .. }));
         let lends = with(|does| matches!(does, Does::Lend { .. }));
         let takes = with(|does| matches!(does, Does::Take { .. }));
         let enters = with(|does| matches!(does, Does::Enter));
@@ -310,6 +328,9 @@ mod tests {
             .iter()
             .filter(|ops| ops_beside_clients(ops).len() > 2)
             .count();
+        let shown = with(|does| matches!(does, Does::CaptureShown { .. }));
+        let errs = with(|does| matches!(does, Does::Err));
+        assert!(shown >= 20 && errs >= 20, "{shown} {errs}");
         let seen = [captures, lends, takes, enters, beside];
         assert!(seen.iter().all(|programs| *programs >= 60), "{seen:?}");
     }
@@ -320,7 +341,9 @@ mod tests {
             let (mut captures, mut entered) = ([None; CLIENTS], Vec::new());
             for op in &ops {
                 match does(op) {
-                    Some((c, Does::Capture { .. })) => captures[c] = Some(op.thread),
+                    Some((c, Does::Capture { .. } | Does::CaptureShown { .. })) => {
+                        captures[c] = Some(op.thread)
+                    }
                     Some((c, Does::EndCapture)) => {
                         assert_eq!(captures[c].take(), Some(op.thread), "{ops:?}");
                     }

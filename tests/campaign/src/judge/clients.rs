@@ -30,6 +30,10 @@ pub(super) struct Clients {
     defaults: BTreeMap<usize, usize>,
     /// Those that capture, and the threads that began it.
     open: BTreeMap<usize, usize>,
+    /// The places of streams of Crossdock's that clients capture.
+    shown: BTreeMap<usize, usize>,
+    /// Those who capture one, which may be in no place any more.
+    of_shown: BTreeSet<usize>,
     /// Memories that had work on the stream of a client.
     users: BTreeSet<(usize, usize)>,
     /// The contexts that threads have.
@@ -53,9 +57,11 @@ impl Judge {
             Call::Stream { s, .. } | Call::DropStream { s } => {
                 clients.wraps.remove(s);
                 clients.defaults.remove(s);
+                clients.shown.remove(s);
             }
             Call::Default { s, device } => {
                 clients.wraps.remove(s);
+                clients.shown.remove(s);
                 clients.defaults.insert(*s, *device);
             }
             call => {
@@ -102,6 +108,7 @@ impl Judge {
             }
             Does::Wrap { s } => {
                 clients.defaults.remove(s);
+                clients.shown.remove(s);
                 clients.wraps.insert(*s, c);
                 self.held.remove(s);
             }
@@ -114,9 +121,13 @@ impl Judge {
                 };
                 self.reached.insert(name);
             }
-            Does::EndCapture => {
-                clients.open.remove(&c);
+            Does::CaptureShown { s, .. } => {
+                clients.open.insert(c, op.thread);
+                clients.shown.insert(*s, c);
+                clients.of_shown.insert(c);
+                self.reached.insert("a capture of a stream that is shown");
             }
+            Does::EndCapture => self.capture_is_over(c),
             Does::Enter => clients.entered.entry(op.thread).or_default().push(c),
             Does::Leave => {
                 let entered = clients.entered.entry(op.thread).or_default();
@@ -173,7 +184,7 @@ impl Judge {
 
     /// So much was captured: what the client put there itself.
     pub(super) fn captured(&mut self, c: usize, count: usize) -> Result<(), Finding> {
-        self.clients.open.remove(&c);
+        self.capture_is_over(c);
         self.reached.insert("a capture that ended well");
         if count == 1 || self.faulty {
             return Ok(());
@@ -185,8 +196,14 @@ impl Judge {
     /// A capture that was not ended as it should be is over too.
     pub(super) fn client_failed(&mut self, c: usize, does: &Does) {
         if matches!(does, Does::EndCapture) {
-            self.clients.open.remove(&c);
+            self.capture_is_over(c);
         }
+    }
+
+    fn capture_is_over(&mut self, c: usize) {
+        self.clients.open.remove(&c);
+        self.clients.shown.retain(|_, by| *by != c);
+        self.clients.of_shown.remove(&c);
     }
 
     /// Whether a call was refused, as it may be, because a client captures.
@@ -206,6 +223,9 @@ impl Judge {
     fn on_captured(&self, call: &Call) -> Option<usize> {
         let s = stream_of(call)?;
         let clients = &self.clients;
+        if let Some(c) = clients.shown.get(&s) {
+            return Some(*c);
+        }
         let joins = |c: &&usize| {
             let wraps = clients.wraps.get(&s) == Some(*c);
             let client = clients.here.get(*c);
@@ -220,6 +240,10 @@ impl Judge {
     /// Whether a call waits for work on a stream that is captured by now.
     fn touches_captured(&self, call: &Call, touched: &Touched) -> bool {
         let clients = &self.clients;
+        if !clients.of_shown.is_empty() {
+            // Work of any memory may be on it from before.
+            return true;
+        }
         let known = clients.open.keys().filter(|c| {
             let client = clients.here.get(*c);
             client.is_some_and(|client| client.is_known || client.is_blocking)
@@ -244,8 +268,13 @@ impl Judge {
             Call::CopyFrom { t, of, .. } => t != of && is_some(&touched.target),
             _ => false,
         };
-        let s = stream_of(call);
-        let c = s.and_then(|s| self.clients.wraps.get(&s));
+        let clients = &self.clients;
+        let c = stream_of(call).and_then(|s| {
+            let shown = clients.shown.get(&s);
+            // Who captures another stream does not capture its own.
+            let own = clients.wraps.get(&s);
+            shown.or(own.filter(|c| !clients.of_shown.contains(c)))
+        });
         if !has_to_be_refused || !c.is_some_and(|c| self.clients.open.contains_key(c)) {
             return Ok(());
         }
@@ -342,6 +371,23 @@ mod tests {
         did(&mut judge, record(1), refused(Status::VENDOR)).unwrap_err();
         did(&mut judge, record(1), Outcome::Done).unwrap_err();
         did(&mut judge, Call::Ask { s: 1 }, Outcome::Idle(true)).unwrap_err();
+        did(&mut judge, record(2), Outcome::Done).unwrap();
+        did(&mut judge, record(2), refused(Status::CAPTURING)).unwrap_err();
+    }
+
+    #[test]
+    fn a_stream_that_was_shown_is_captured_and_the_own_one_of_who_does_that_is_not() {
+        let mut judge = capturing();
+        let end = Call::Client {
+            c: 0,
+            does: Does::EndCapture,
+        };
+        did(&mut judge, end, Outcome::Captured(1)).unwrap();
+        client(&mut judge, Does::CaptureShown { s: 2, mode: 0 });
+        did(&mut judge, record(2), refused(Status::CAPTURING)).unwrap();
+        did(&mut judge, record(2), Outcome::Done).unwrap_err();
+        did(&mut judge, record(1), Outcome::Done).unwrap();
+        client(&mut judge, Does::EndCapture);
         did(&mut judge, record(2), Outcome::Done).unwrap();
         did(&mut judge, record(2), refused(Status::CAPTURING)).unwrap_err();
     }

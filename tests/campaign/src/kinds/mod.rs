@@ -52,6 +52,15 @@ impl Kind {
         }
     }
 
+    /// How many parts of a time that the kinds share it has: random programs find most of what nobody thought of.
+    #[must_use]
+    pub const fn parts(self) -> u32 {
+        match self {
+            Self::Random => 6,
+            _ => 1,
+        }
+    }
+
     /// Whether its cases are programs of seeds, one of which can be chosen.
     #[must_use]
     pub const fn has_seeds(self) -> bool {

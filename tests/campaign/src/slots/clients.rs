@@ -34,6 +34,7 @@ impl Slots {
             Does::Come { .. } => self.come(op, c, does),
             Does::Wrap { s } => {
                 let stream = self.wrapped(op, c)?;
+                self.own.remove(s);
                 self.streams.insert(*s, stream);
                 Ok(Outcome::Done)
             }
@@ -70,8 +71,34 @@ impl Slots {
                 let (layout, block) = read;
                 self.lend(op, (c, *t), &layout, block)
             }
+            Does::CaptureShown { s, mode } => self.capture_shown(op, (c, *s), *mode),
             _ => self.call_alone(c, does),
         }
+    }
+
+    /// A client captures a stream that Crossdock made, by its native handle.
+    fn capture_shown(
+        &mut self,
+        op: &Op,
+        (c, s): (usize, usize),
+        mode: u8,
+    ) -> Result<Outcome, Stop> {
+        let stream = at(&self.streams, s)?.clone();
+        let client = self.idle(c)?;
+        let (own, device) = (client.stream, client.device);
+        // In its own context it has no memory for what is captured.
+        if client.is_own || stream.device() != self.device(op, device) {
+            return Err(Stop::Empty);
+        }
+        let handle = stream.native_handle()?;
+        let is_clients = |client: &Client| client.stream == handle;
+        if !self.own.contains(&s) || handle == own || self.clients.values().any(is_clients) {
+            return Err(Stop::Empty);
+        }
+        told("capture", self.idle(c)?.capture(mode, handle))?;
+        // It lives until nobody can capture it.
+        self.shown.push(stream);
+        Ok(Outcome::Done)
     }
 
     /// What it does without Crossdock.
@@ -101,7 +128,7 @@ impl Slots {
                 if client.is_capturing() {
                     return Err(Stop::Empty);
                 }
-                told("capture", client.capture(*mode))?;
+                told("capture", client.capture(*mode, client.stream))?;
             }
             Does::EndCapture => {
                 let ended = client.end_capture().ok_or(Stop::Empty)?;
@@ -109,6 +136,8 @@ impl Slots {
             }
             Does::Meddle if client.is_capturing() => told("question", client.meddle())?,
             Does::Join if client.is_capturing() => told("work", client.join())?,
+            Does::Err if client.desk.vendor.err() => {}
+            Does::Forget if client.desk.vendor.forget() => {}
             Does::Intrude => drop(told("context", client.enter())?),
             Does::Hasten { .. } => hasty.iter().for_each(|block| block.give_back()),
             _ => return Err(Stop::Empty),

@@ -3,7 +3,7 @@
 
 mod clients;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::thread::ThreadId;
 
@@ -33,6 +33,9 @@ pub(crate) struct Slots {
     host_events: HostEvents,
     lent: Vec<Lent>,
     clients: BTreeMap<usize, Client>,
+    /// The places of streams that were made, and those of them that clients captured.
+    own: BTreeSet<usize>,
+    shown: Vec<Stream>,
     /// What clients lent, by the places of the tensors that it became.
     blocks: BTreeMap<usize, Arc<Block>>,
     /// The threads that have a client's context, with the client and their device before.
@@ -63,6 +66,7 @@ impl Caller for Slots {
         self.registrations.clear();
         self.events.clear();
         self.streams.clear();
+        self.shown.clear();
     }
 
     fn lent(&self) -> &[Lent] {
@@ -86,6 +90,8 @@ impl Slots {
             host_events: HostEvents::default(),
             lent: Vec::new(),
             clients: BTreeMap::new(),
+            own: BTreeSet::new(),
+            shown: Vec::new(),
             blocks: BTreeMap::new(),
             entered: Vec::new(),
         }
@@ -333,10 +339,12 @@ impl Slots {
         match &op.call {
             Call::Stream { s, device } => {
                 let stream = Stream::new(self.device(op, *device))?;
+                self.own.insert(*s);
                 self.streams.insert(*s, stream);
             }
             Call::Default { s, device } => {
                 let stream = Stream::default_of(self.device(op, *device))?;
+                self.own.remove(s);
                 self.streams.insert(*s, stream);
             }
             Call::Hold { e, s, fails } => {
