@@ -84,9 +84,11 @@ impl Judge {
         !self.pending.is_empty()
     }
 
-    /// Whether a call has to answer although its stream is held: a copy on a direct route, which never waits.
+    /// Whether a call has to answer although its stream is held: a copy of compact elements on a direct route. Others
+    /// wait where the plugin cannot lay them out on a stream.
     pub(crate) fn goes_on(&self, call: &Call) -> bool {
         let Call::To {
+            of,
             way: Way::Direct,
             stream: Some(s),
             ..
@@ -94,7 +96,8 @@ impl Judge {
         else {
             return false;
         };
-        !self.faulty && self.held.contains(s)
+        let is_compact = self.tensors.get(of).is_none_or(View::is_compact);
+        !self.faulty && is_compact && self.held.contains(s)
     }
 
     /// What became of a completion.
