@@ -10,6 +10,7 @@
 
 mod bytes;
 mod choices;
+mod ending;
 mod exports;
 mod failures;
 mod host_functions;
