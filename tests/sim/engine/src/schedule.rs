@@ -14,7 +14,7 @@ use crate::links::{Load, of_device};
 use crate::memory::Life;
 use crate::op::{Body, Completion, Op, Point};
 use crate::paced::Move;
-use crate::shadow::{Mark, Role};
+use crate::shadow::Mark;
 use crate::state::{Busy, Phase, State};
 use crate::{Condition, Failure, Word};
 
@@ -217,20 +217,10 @@ impl State {
         begin_ns = begin_ns.max(self.queues.get(queue).map_or(0, |q| q.time_ns));
         let epoch: Epoch = self.moment(actor);
         clock.set(epoch);
-        let role = if matches!(op.body, Body::Free(_)) {
-            Role::Free
-        } else {
-            Role::Work
-        };
-        let role = if matches!(op.body, Body::Allocate(_)) {
-            Role::Allocate
-        } else {
-            role
-        };
         let mark = Mark {
             epoch,
             site: op.site,
-            role,
+            role: op.body.role(),
             stream: op.stream,
         };
         let struck = self.plan.strikes(Moment::Run, op.site, Some(device));

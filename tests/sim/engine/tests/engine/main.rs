@@ -23,3 +23,4 @@ mod programs;
 mod reports;
 mod runner;
 mod standstill;
+mod words;
