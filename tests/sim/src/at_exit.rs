@@ -33,6 +33,8 @@ pub(crate) fn tell_of_standstills(process: &'static Process) {
             let mut reports = process.engine.reports();
             reports.retain(|report| report.kind == ReportKind::Standstill);
             tell_new(reports);
+            // Of work that ran outside of calls.
+            process.journal.note(process);
         }
     };
     let thread = std::thread::Builder::new().name("sim-reports".to_owned());
@@ -48,8 +50,10 @@ extern "C" fn report() {
             return;
         }
         Process::exits();
+        process.engine.judge_what_is_left();
         tell_new(process.engine.reports());
         tell_new(process.leaks());
+        process.journal.pages().close();
         write_choices(process);
         if process.tells_waits {
             for wait in process.waits().iter() {

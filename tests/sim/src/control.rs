@@ -36,12 +36,15 @@ pub(crate) extern "C" fn crossdock_sim_reports() -> i64 {
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn crossdock_sim_take_reports(text: *mut c_char, size: usize) -> i64 {
     let take = |process: &Process| {
+        // What was taken is no more to be found, whatever ends the process.
+        let mut journal = process.journal.pages();
         let reports = process.engine.reports();
         let lines = reports.iter().map(at_exit::json);
         // SAFETY: the caller vouches for the bytes.
         let (needed, fits) = unsafe { write_lines(lines, text, size) };
         if fits {
             process.engine.take_reports();
+            journal.forget();
         }
         needed
     };
@@ -317,5 +320,7 @@ fn with(question: impl FnOnce(&Process) -> usize) -> Option<i64> {
 /// Asks a process that is no child of a fork.
 fn ask(process: Option<&'static Process>, question: impl FnOnce(&Process) -> usize) -> Option<i64> {
     let process = process.filter(|process| !process.is_forked())?;
-    i64::try_from(fence(|| question(process))?).ok()
+    let answer = fence(|| question(process))?;
+    fence(|| process.journal.note(process));
+    i64::try_from(answer).ok()
 }

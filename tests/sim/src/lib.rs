@@ -10,10 +10,12 @@
 //! | `settings` | what `CROSSDOCK_SIM` chooses |
 //! | `process` | the engine of this process |
 //! | `fence` | what keeps a panic inside |
+//! | `forks` | forks while the simulator begins |
 //! | `control` | functions for tests: reports, leaks, calls, waits for devices, use of links, faults, lost devices |
 //! | `refused` | calls of what is not simulated |
 //! | `callers` | who calls: code, and the line of Python |
 //! | `at_exit` | what is reported as the process ends |
+//! | `journal` | reports as they come up, for those who find them when the process was ended |
 //! | `face` | what the functions of all vendors have in common: a face is one vendor's view of the engine |
 //! | `cuda` | the functions of the CUDA driver |
 //! | `hip` | the functions of AMD's HIP runtime |
@@ -24,7 +26,9 @@ mod control;
 mod cuda;
 mod face;
 mod fence;
+mod forks;
 mod hip;
+mod journal;
 mod process;
 mod refused;
 mod settings;

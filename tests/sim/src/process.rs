@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::ThreadId;
 
 use crossdock_sim_engine::{Engine, Report, Site};
@@ -11,6 +11,8 @@ use crate::at_exit;
 use crate::cuda::lies::Lie;
 use crate::cuda::visible::visible;
 use crate::face::Face;
+use crate::forks;
+use crate::journal::Journal;
 use crate::settings::Settings;
 
 /// The simulator in a process.
@@ -31,6 +33,7 @@ pub(crate) struct Process {
     waits: Mutex<Vec<Site>>,
     calls: Mutex<BTreeMap<&'static str, u64>>,
     drop: Mutex<Option<Drop>>,
+    pub(crate) journal: Journal,
 }
 
 /// A call that does nothing and says that it worked: a defect of a program, as it would be without the call.
@@ -53,18 +56,25 @@ impl Process {
     /// # Errors
     /// Why it cannot be made: a wrong setting, or a system without address space.
     pub(crate) fn get() -> Result<&'static Self, &'static str> {
-        let made = PROCESS.get_or_init(|| {
-            let made = Self::new();
-            match &made {
-                Ok(_) => at_exit::register(),
-                Err(why) => at_exit::refuse(why),
+        let made = PROCESS.get().unwrap_or_else(Self::begin);
+        made.as_ref().map_err(String::as_str)
+    }
+
+    fn begin() -> &'static Result<Self, String> {
+        // No child of a fork finds it half made.
+        let _whole = forks::hold();
+        if let Some(made) = PROCESS.get() {
+            return made;
+        }
+        let made = PROCESS.get_or_init(Self::new);
+        match made {
+            Ok(process) => {
+                at_exit::register();
+                at_exit::tell_of_standstills(process);
             }
-            made
-        });
-        let process = made.as_ref().map_err(String::as_str)?;
-        static LOOKS: Once = Once::new();
-        LOOKS.call_once(|| at_exit::tell_of_standstills(process));
-        Ok(process)
+            Err(why) => at_exit::refuse(why),
+        }
+        made
     }
 
     /// The same where it was made; a question makes none.
@@ -94,6 +104,7 @@ impl Process {
             waits: Mutex::default(),
             calls: Mutex::default(),
             drop: Mutex::default(),
+            journal: Journal::default(),
         })
     }
 

@@ -225,6 +225,12 @@ fn memory_that_the_other_vendor_has_registered_is_not_freed_in_silence() {
     assert_eq!(code, Some(3), "{text}");
     let both = ["Registration: `", "cuMemHostRegister_v2`", "hipHostFree`"];
     assert!(both.iter().all(|part| text.contains(part)), "{text}");
+    let (code, text) = simulated(&["--cuda", "1", "--rocm", "1"], &program, &["reset"]);
+    assert_eq!(code, Some(3), "{text}");
+    // It is reported once, and the range is over for its vendor too.
+    assert_eq!(text.matches("crossdock-sim: ").count(), 1, "{text}");
+    let both = ["Registration: `", "hipHostRegister`", "cuMemFreeHost`"];
+    assert!(both.iter().all(|part| text.contains(part)), "{text}");
 }
 
 #[test]

@@ -213,6 +213,21 @@ impl Drop for Arena {
 }
 
 /// `usize` and `u64` are the same on all systems that have enough address space for this.
+/// Whether the system has memory at each of these addresses. It is asked to write back nothing of it.
+pub(crate) fn is_mapped(start: u64, end: u64) -> bool {
+    // SAFETY: a question for a number.
+    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    let first = start
+        - start
+            % u64::try_from(page)
+                .ok()
+                .filter(|page| *page > 0)
+                .unwrap_or(PAGE);
+    let at = std::ptr::without_provenance_mut(size(first));
+    // SAFETY: it reads and writes no memory, and refuses addresses where there is none.
+    unsafe { libc::msync(at, size(end - first), libc::MS_ASYNC) == 0 }
+}
+
 pub(crate) fn size(bytes: u64) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }

@@ -1,5 +1,7 @@
 //! The checker: what an operation uses against what others used, at the moment it starts.
 
+use std::sync::atomic::Ordering;
+
 use crate::clock::Clock;
 use crate::memory::Life;
 use crate::op::{Body, Use};
@@ -37,6 +39,7 @@ impl State {
                 streams: None,
                 detail,
             });
+            self.reports_made.fetch_add(1, Ordering::Release);
         }
     }
 

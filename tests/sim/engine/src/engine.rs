@@ -1,6 +1,7 @@
 //! The engine itself: made from a configuration, shared by its handles.
 
 use std::fmt;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
@@ -41,6 +42,8 @@ pub(crate) struct Shared {
     pub(crate) due: Condvar,
     pub(crate) callers: Callers,
     turns: Option<Turns>,
+    /// How many reports there ever were.
+    pub(crate) reports_made: Arc<AtomicU64>,
 }
 
 /// Ends the threads of an engine with its last handle.
@@ -67,9 +70,11 @@ impl Engine {
         }
         let arena = Arc::new(Arena::new(&config)?);
         let config = Arc::new(config);
+        let state = State::new(&config, &arena);
         let shared = Arc::new(Shared {
             pid: std::process::id(),
-            state: Mutex::new(State::new(&config, &arena)),
+            reports_made: Arc::clone(&state.reports_made),
+            state: Mutex::new(state),
             changed: Condvar::new(),
             busy: Condvar::new(),
             due: Condvar::new(),

@@ -16,6 +16,7 @@
 //! | `op`, `schedule`, `policy` | submitted operations, which of them can run, and when they do |
 //! | `choices` | what `Seeded` chooses: written down, or taken from a list |
 //! | `links`, `paced` | the links that bytes are moved over, and work that takes real time |
+//! | `ending` | the end of a process: what is left is judged, and not done |
 //! | `wait`, `callers` | calling threads that wait, and the threads that call host functions |
 //! | `arena`, `memory`, `usage`, `strided` | device memory, what is allocated in it, and strided copies |
 //! | `export` | memory that another process opens |
@@ -32,6 +33,7 @@ mod check;
 mod choices;
 mod clock;
 mod config;
+mod ending;
 mod engine;
 mod error;
 mod export;

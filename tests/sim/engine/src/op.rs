@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use crate::clock::Clock;
+use crate::shadow::Role;
 use crate::strided::Walk;
 use crate::{Condition, Failure, Site, Word};
 
@@ -95,6 +96,17 @@ impl Body {
             self,
             Self::Copy { .. } | Self::Strided(_) | Self::Fill { .. }
         )
+    }
+
+    /// How it uses bytes.
+    pub(crate) const fn role(&self) -> Role {
+        match self {
+            Self::Free(_) => Role::Free,
+            Self::Allocate(_) => Role::Allocate,
+            Self::WriteWord(_) => Role::Word,
+            Self::WaitWord(..) => Role::Poll,
+            _ => Role::Work,
+        }
     }
 
     /// Whether it takes no time of its own.

@@ -14,7 +14,7 @@ use crate::links::{Load, of_device};
 use crate::memory::Life;
 use crate::op::{Body, Completion, Op, Point};
 use crate::paced::Move;
-use crate::shadow::{Mark, Role};
+use crate::shadow::Mark;
 use crate::state::{Busy, Phase, State};
 use crate::{Condition, Failure, Word};
 
@@ -25,6 +25,24 @@ pub(crate) struct HostJob {
     pub(crate) function: Box<dyn FnOnce() + Send>,
     pub(crate) mark: Mark,
     pub(crate) clock: Clock,
+}
+
+impl HostJob {
+    fn new(
+        queue: usize,
+        op: u64,
+        function: Box<dyn FnOnce(Option<i32>) + Send>,
+        start: Start,
+    ) -> Self {
+        let status = start.failure.map(|failure| failure.status);
+        Self {
+            queue,
+            op,
+            function: Box::new(move || function(status)),
+            mark: start.mark,
+            clock: start.clock,
+        }
+    }
 }
 
 /// What is left to do of an operation that started, without the lock.
@@ -68,7 +86,7 @@ impl State {
         };
         match &op.body {
             Body::Wait(point) if point.done.get().is_none() => Some(Blocked::On(Arc::clone(point))),
-            Body::WaitWord(word, condition, _) if !self.satisfied(*word, *condition) => {
+            Body::WaitWord(word, condition, _) if !self.can_pass(*word, *condition) => {
                 Some(Blocked::Word(word.address))
             }
             _ => None,
@@ -128,22 +146,18 @@ impl State {
             failed,
             phase,
         };
-        if let Body::Host(function) = body {
-            // The function may tell the host before it returns, so the host knows from here on.
-            if self.config.host_functions_inform {
-                self.host.join(&start.clock);
+        let body = match body {
+            Body::Host(function) if !self.only_judges => {
+                // The function may tell the host before it returns, so the host knows from here on.
+                if self.config.host_functions_inform {
+                    self.host.join(&start.clock);
+                }
+                self.hold_up(queue, busy(Phase::Runs));
+                return Rest::Call(HostJob::new(queue, id, function, start));
             }
-            self.hold_up(queue, busy(Phase::Runs));
-            let status = start.failure.map(|failure| failure.status);
-            return Rest::Call(HostJob {
-                queue,
-                op: id,
-                function: Box::new(move || function(status)),
-                mark: start.mark,
-                clock: start.clock,
-            });
-        }
-        if self.is_paced() && !skipped && body.moves_bytes() {
+            body => body,
+        };
+        if self.is_paced() && !skipped && !self.only_judges && body.moves_bytes() {
             self.hold_up(queue, busy(Phase::Runs));
             return Rest::Bytes(Move {
                 queue,
@@ -203,20 +217,10 @@ impl State {
         begin_ns = begin_ns.max(self.queues.get(queue).map_or(0, |q| q.time_ns));
         let epoch: Epoch = self.moment(actor);
         clock.set(epoch);
-        let role = if matches!(op.body, Body::Free(_)) {
-            Role::Free
-        } else {
-            Role::Work
-        };
-        let role = if matches!(op.body, Body::Allocate(_)) {
-            Role::Allocate
-        } else {
-            role
-        };
         let mark = Mark {
             epoch,
             site: op.site,
-            role,
+            role: op.body.role(),
             stream: op.stream,
         };
         let struck = self.plan.strikes(Moment::Run, op.site, Some(device));
@@ -333,9 +337,12 @@ impl State {
             Body::Free(at) => self.end_life(*at, start.mark, &start.clock),
             _ if skipped => {}
             Body::WriteWord(word) => {
-                self.store(*word);
+                if self.is_there(word.address) {
+                    self.store(*word);
+                }
                 self.words.insert(word.address, start.clock.clone());
             }
+            _ if self.only_judges && !self.is_inside(body) => {}
             // SAFETY: the submitter vouched for host memory.
             _ => unsafe { body.move_bytes(&self.arena) },
         }

@@ -9,9 +9,30 @@ use crate::clock::{Clock, Epoch};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Role {
     Work,
+    /// A write of a word, which others may wait for.
+    Word,
+    /// A wait for a word.
+    Poll,
     Host,
     Free,
     Allocate,
+}
+
+impl Role {
+    /// Whether two uses need an order, where one of them writes. Words are there to be written while others look at
+    /// them; what a wait sees of other work is its own affair, as long as the memory is there.
+    const fn needs_order(self, other: Self) -> bool {
+        let is_free_of_order = matches!(
+            (self, other),
+            (
+                Self::Word | Self::Poll,
+                Self::Word | Self::Poll | Self::Host
+            ) | (Self::Host, Self::Word | Self::Poll)
+                | (Self::Poll, Self::Work)
+                | (Self::Work, Self::Poll)
+        );
+        !is_free_of_order
+    }
 }
 
 /// Somebody who used bytes.
@@ -49,8 +70,8 @@ struct Cell {
 }
 
 impl Cell {
-    fn conflict(&self, start: u64, clock: &Clock, reads_too: bool) -> Option<Conflict> {
-        let unknown = |mark: &&Mark| !clock.knows(mark.epoch);
+    fn conflict(&self, start: u64, role: Role, clock: &Clock, reads_too: bool) -> Option<Conflict> {
+        let unknown = |mark: &&Mark| !clock.knows(mark.epoch) && role.needs_order(mark.role);
         let reads = self.reads.iter().filter(|_| reads_too);
         let earlier = self.write.iter().chain(reads).find(unknown)?;
         Some(Conflict {
@@ -61,8 +82,11 @@ impl Cell {
     }
 
     fn read(&mut self, start: u64, mark: Mark, clock: &Clock, found: &mut Found) {
-        found.conflicts.extend(self.conflict(start, clock, false));
-        if !self.written {
+        found
+            .conflicts
+            .extend(self.conflict(start, mark.role, clock, false));
+        // Host code writes words that streams wait for.
+        if !self.written && mark.role != Role::Poll {
             found.unwritten.get_or_insert((start, self.end - start));
         }
         self.reads.retain(|read| !clock.knows(read.epoch));
@@ -114,7 +138,9 @@ impl Shadow {
         let mut found = Found::default();
         let written = mark.role != Role::Allocate;
         if let Some(cell) = self.exact(start, end) {
-            found.conflicts.extend(cell.conflict(start, clock, true));
+            found
+                .conflicts
+                .extend(cell.conflict(start, mark.role, clock, true));
             cell.write = Some(mark);
             cell.reads.clear();
             cell.written = written;
@@ -122,7 +148,9 @@ impl Shadow {
         }
         self.cut(start, end);
         while let Some((&from, cell)) = self.cells.range(start..end).next() {
-            found.conflicts.extend(cell.conflict(from, clock, true));
+            found
+                .conflicts
+                .extend(cell.conflict(from, mark.role, clock, true));
             self.cells.remove(&from);
         }
         self.cells.insert(
@@ -143,7 +171,7 @@ impl Shadow {
         let inside = before.filter(|(_, cell)| cell.end > start).into_iter();
         let cells = inside.chain(self.cells.range(start..end));
         cells
-            .filter_map(|(&from, cell)| cell.conflict(from, clock, true))
+            .filter_map(|(&from, cell)| cell.conflict(from, Role::Free, clock, true))
             .collect()
     }
 

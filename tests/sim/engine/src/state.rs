@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
 use crate::arena::Arena;
@@ -107,6 +108,8 @@ pub(crate) struct State {
     /// Actors of streams that are gone, with their last moment.
     pub(crate) retired: Vec<Epoch>,
     pub(crate) reports: Vec<Report>,
+    /// How many there ever were, for who does not have the lock.
+    pub(crate) reports_made: Arc<AtomicU64>,
     pub(crate) reported: HashSet<(ReportKind, u64, u64)>,
     pub(crate) held: usize,
     pub(crate) pending: usize,
@@ -120,6 +123,8 @@ pub(crate) struct State {
     pub(crate) ops: u64,
     pub(crate) last_call: Instant,
     pub(crate) over: bool,
+    /// Whether the process ends: work is judged from here on, and not done.
+    pub(crate) only_judges: bool,
     next_handle: u64,
     /// The hardware queue of each device from which the next stream's is looked for.
     queue_turns: BTreeMap<u32, usize>,
@@ -150,6 +155,7 @@ impl State {
             gone: BTreeMap::new(),
             retired: Vec::new(),
             reports: Vec::new(),
+            reports_made: Arc::default(),
             reported: HashSet::new(),
             held: 0,
             pending: 0,
@@ -160,6 +166,7 @@ impl State {
             ops: 0,
             last_call: Instant::now(),
             over: false,
+            only_judges: false,
             next_handle: 1,
             queue_turns: BTreeMap::new(),
             config: Arc::clone(config),

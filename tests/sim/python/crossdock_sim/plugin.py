@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import unittest
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -122,13 +123,17 @@ class Seeded:
 
     def judged(self, phase: str) -> Generator[None, Any, Any]:
         """Runs one phase of a test; what was reported then fails it, unless it failed by itself."""
-        failed = True
+        ended = "failed"
         try:
             result = yield
-            failed = False
+            ended = "passed"
+        except (pytest.skip.Exception, unittest.SkipTest):
+            # What was reported before is no less wrong.
+            ended = "skipped"
+            raise
         finally:
-            wrong = self.watch.look(phase, failed)
-            if not failed and wrong:
+            wrong = self.watch.look(phase, ended)
+            if wrong:
                 pytest.fail(wrong, pytrace=False)
         return result
 
@@ -136,6 +141,9 @@ class Seeded:
     def pytest_runtest_makereport(self, item: pytest.Item, call: Any) -> Generator[None, Any, Any]:
         """Tells beside a test's own failure what the simulator knows, and keeps what is no expected failure."""
         report = yield
+        if report.skipped and self.watch.wrong and not hasattr(report, "wasxfail"):
+            # A test of unittest, whose skip stands in the place of what this plugin raised.
+            report.outcome, report.longrepr = "failed", self.watch.wrong
         self.watch.keep(is_known=hasattr(report, "wasxfail"))
         told = self.watch.aside() if report.failed else ""
         if told and hasattr(report.longrepr, "addsection"):

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
-from crossdock_sim import control, libraries
+from crossdock_sim import control, left, libraries
 from crossdock_sim.reports import Report, in_folder
 
 # What the simulator does where nothing is said. By `lazy` all seeds do the same.
@@ -90,6 +90,8 @@ def run(command: list[str], words: Mapping[str, str], environment: Mapping[str, 
 
 def found(told: Path) -> Iterator[dict[str, Any]]:
     """What processes reported, and what failed a test of the pytest plugin."""
+    # No process is waited for any more: what one left is read, and what one has not told yet is its own.
+    left.settle(told)
     yield from in_folder(told)
     yield from in_folder(told, "failed")
 

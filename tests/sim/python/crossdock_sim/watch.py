@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from crossdock_sim import control, runs
+from crossdock_sim import control, left, runs
 from crossdock_sim.reports import Call, Report, different, in_folder, in_lines
 
 
@@ -65,6 +65,8 @@ class Watch:
         self.refused: list[str] = []
         # Whether the test failed, by itself or by them; whether they are told by that, and whether written down.
         self.is_judged = self.is_told = self.is_kept = False
+        # Whether the test ran to its end, as far as is known, and what it was failed with.
+        self.is_whole, self.wrong = True, ""
 
     def begin(self, item: pytest.Item, seed: int) -> None:
         """A test begins with a seed; what other code left behind is no part of it."""
@@ -76,6 +78,7 @@ class Watch:
         self.test, self.now, self.found = item.nodeid, seed, []
         self.refused = []
         self.is_judged = self.is_told = self.is_kept = False
+        self.is_whole, self.wrong = True, ""
 
     def keep_outside(self) -> None:
         """Writes down what was reported before a test began: by code of modules, for one."""
@@ -87,6 +90,7 @@ class Watch:
     def new(self) -> Iterator[Report]:
         """What was reported since this was asked last."""
         made = list(control.take_reports())
+        left.settle(self.folder)
         for file in sorted(self.folder.glob("*.reports")):
             # A process that goes on writes into a new one.
             taken = file.with_suffix(".taken")
@@ -96,7 +100,7 @@ class Watch:
         for report in made:
             yield Report.read(report | {"test": self.test}, self.now, self.policy)
 
-    def look(self, phase: str, failed: bool) -> str:
+    def look(self, phase: str, ended: str) -> str:
         """What is wrong with the reports of a test up to the end of a phase; nothing where all is as expected."""
         # Work that nobody waited for is a part of the test too.
         control.run_all()
@@ -106,12 +110,16 @@ class Watch:
         self.refused += map(refusal, control.take_refused())
         places = {report.calls[-1].place for report in self.found if report.is_unordered}
         others = [report for report in self.found if not report.is_unordered]
-        are_few = len(places) < self.expected and phase != "setup" and not failed
+        # A test that was skipped did not come to all that it was to do.
+        self.is_whole = self.is_whole and ended != "skipped"
+        failed = ended == "failed"
+        are_few = len(places) < self.expected and phase != "setup" and self.is_whole
         is_wrong = bool(others) or are_few or len(places) > self.expected
         if self.is_judged or not (is_wrong or failed):
             return ""
         self.is_judged, self.is_told = True, not failed
-        return "" if failed else self.text(len(places))
+        self.wrong = "" if failed else self.text(len(places))
+        return self.wrong
 
     def keep(self, is_known: bool) -> None:
         """Writes down what is not as expected, for files about the whole run: once, and not of a test known to fail."""

@@ -143,7 +143,11 @@ pub(crate) fn free(call: &Call, address: u64, is_right: impl Fn(MemoryKind) -> b
         }
         objects().allocations.remove(&address);
     }
-    Ok(engine.free(call.site, address)?)
+    engine.free(call.site, address)?;
+    if let Some(owner) = owner.filter(|owner| owner.base == address) {
+        objects().forget_registered(owner.base, owner.bytes);
+    }
+    Ok(())
 }
 
 /// The owner of an address in pinned or registered memory.

@@ -168,6 +168,9 @@ pub(crate) fn run(
             process,
         })
     });
+    if let Some(process) = Process::made() {
+        fence(|| process.journal.note(process));
+    }
     let number = match answered {
         Some(Ok(())) => 0,
         Some(Err(code)) => code.0,

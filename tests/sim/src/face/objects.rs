@@ -381,10 +381,14 @@ impl Objects {
             note(engine.destroy_event(call.site, event.engine));
         }
         for (address, _) in taken(&mut self.allocations, |context| *context == handle) {
+            let owner = engine.owner_of(address);
             note(match self.imports.remove(&address) {
                 Some(_) => engine.close_import(call.site, address),
                 None => engine.free(call.site, address),
             });
+            if let Some(owner) = owner {
+                self.forget_registered(owner.base, owner.bytes);
+            }
         }
         let registered = taken(&mut self.registered, |(_, context)| *context == handle);
         for (face, address) in registered.into_keys() {
@@ -399,6 +403,15 @@ impl Objects {
             }
         }
         done
+    }
+}
+
+impl Objects {
+    /// Forgets what any vendor had registered in memory that is freed: the engine reported and forgot it.
+    pub(crate) fn forget_registered(&mut self, start: u64, bytes: u64) {
+        let end = start.saturating_add(bytes);
+        self.registered
+            .retain(|(_, address), _| !(start..end).contains(address));
     }
 }
 

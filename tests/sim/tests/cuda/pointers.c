@@ -3,9 +3,12 @@
  * \brief What is known of addresses, copies between devices, sizes that are too much, functions by name. It runs
  *        unchanged on NVIDIA's library. "API" is the CUDA Driver API reference, by function.
  */
+#define _GNU_SOURCE
 #include "check.h"
 
-enum { SIZE = 1 << 16 };
+#include <sys/mman.h>
+
+enum { SIZE = 1 << 16, PAGE = SIZE };
 
 static CUcontext primary;
 
@@ -257,6 +260,21 @@ static void devices_reach_host_memory(void) {
     free(own);
 }
 
+/* API, cuMemHostRegister: "Page-locks the memory range", which takes pages. */
+static void what_is_registered_is_there(void) {
+    char *pages = mmap(NULL, 3 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(pages != MAP_FAILED && !munmap(pages + PAGE, PAGE));
+    GIVES(CUDA_ERROR_INVALID_VALUE, cuMemHostRegister(pages + PAGE, PAGE, 0));
+    GIVES(CUDA_ERROR_INVALID_VALUE, cuMemHostRegister(pages + PAGE - 8, 16, 0));
+    GIVES(CUDA_ERROR_INVALID_VALUE, cuMemHostRegister(pages, 3 * PAGE, 0));
+    GIVES(CUDA_ERROR_INVALID_VALUE, cuMemHostRegister((void *)8, 8, 0));
+    OK(cuMemHostRegister(pages + PAGE - 8, 8, 0));
+    OK(cuMemHostRegister(pages + 2 * PAGE, PAGE, 0));
+    OK(cuMemHostUnregister(pages + 2 * PAGE));
+    OK(cuMemHostUnregister(pages + PAGE - 8));
+    CHECK(!munmap(pages, 3 * PAGE));
+}
+
 int main(void) {
     primary = begin();
     each_memory_has_its_attributes();
@@ -267,6 +285,7 @@ int main(void) {
     fills_of_columns_make_wider_patterns();
     functions_have_forms();
     devices_reach_host_memory();
+    what_is_registered_is_there();
     OK(cuDevicePrimaryCtxRelease(0));
     return 0;
 }

@@ -169,6 +169,8 @@ static void host_memory_is_registered(void) {
     void *seen;
     hipPointerAttribute_t told;
     OK(hipHostRegister(own, SIZE, 0));
+    /* Where there is no memory, none is registered. */
+    GIVES(hipErrorInvalidValue, hipHostRegister((void *)8, 8, 0));
     OK(hipPointerGetAttributes(&told, own + 7));
     CHECK(told.type == hipMemoryTypeHost);
     OK(hipHostGetDevicePointer(&seen, own, 0));

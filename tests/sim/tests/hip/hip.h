@@ -71,6 +71,7 @@ const char *hipGetErrorName(int), *hipGetErrorString(int);
 int hipDrvGetErrorName(int, const char **);
 int hipGetDeviceCount(int *), hipSetDevice(int), hipGetDevice(int *), hipDeviceSynchronize(void);
 int hipDeviceGetName(char *, int, int), hipDeviceGetUuid(void *, int), hipDeviceGetPCIBusId(char *, int, int);
+int hipDeviceReset(void);
 int hipDeviceGetByPCIBusId(int *, const char *), hipDeviceGetAttribute(int *, int, int);
 int hipGetDeviceProperties(void *, int), hipGetDevicePropertiesR0600(void *, int);
 int hipDeviceCanAccessPeer(int *, int, int), hipDeviceEnablePeerAccess(int, unsigned), hipDeviceDisablePeerAccess(int);

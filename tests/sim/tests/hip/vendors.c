@@ -2,7 +2,7 @@
  * \file vendors.c
  * \brief Two vendors in one process. With `race`, work of both on the same bytes, which nothing orders; with `mended`,
  *        the same in order; with `apart`, what each vendor refuses of the other's; with `freed`, memory that is freed
- *        while the other has it registered; with `given_up`, a registration that ends under work of its own vendor. CUDA's functions are declared as integers.
+ *        while the other has it registered (`reset`: and that ends its devices then); with `given_up`, a registration that ends under work of its own vendor. CUDA's functions are declared as integers.
  */
 #include "hip.h"
 
@@ -126,6 +126,17 @@ static void frees_what_the_other_has_registered(void) {
     OK(hipHostFree(pinned));
 }
 
+/* The same, and the other ends all that it has there: what is over is not ended once more. */
+static void frees_and_resets(void) {
+    void *pinned;
+    OK(cuMemHostAlloc(&pinned, SIZE, 0));
+    OK(hipHostRegister(pinned, SIZE, 0));
+    OK(cuMemFreeHost(pinned));
+    OK(hipDeviceReset());
+    OK(cuStreamDestroy_v2(cuda_stream));
+    OK(cuMemFree_v2(of_cuda));
+}
+
 int main(int count, char **words) {
     CHECK(count == 2);
     begin();
@@ -133,6 +144,9 @@ int main(int count, char **words) {
         each_refuses_what_is_the_others();
     } else if (!strcmp(words[1], "freed")) {
         frees_what_the_other_has_registered();
+    } else if (!strcmp(words[1], "reset")) {
+        frees_and_resets();
+        return 0;
     } else if (!strcmp(words[1], "given_up")) {
         gives_up_what_it_still_uses();
     } else {

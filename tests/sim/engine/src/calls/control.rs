@@ -1,5 +1,6 @@
 //! Calls of tests: stillness, progress, faults, reports.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::fault::Moment;
@@ -184,6 +185,20 @@ impl Engine {
         self.shared
             .here()
             .map_or_else(|_| Vec::new(), |state| state.reports.clone())
+    }
+
+    /// Those behind the first so many.
+    #[must_use]
+    pub fn reports_behind(&self, known: usize) -> Vec<Report> {
+        let state = self.shared.here();
+        let behind = state.map(|state| state.reports.get(known..).map(<[Report]>::to_vec));
+        behind.ok().flatten().unwrap_or_default()
+    }
+
+    /// How many reports there ever were, also those that were taken. It takes no lock.
+    #[must_use]
+    pub fn reports_made(&self) -> u64 {
+        self.shared.reports_made.load(Ordering::Acquire)
     }
 
     /// All reports so far, which are then forgotten.

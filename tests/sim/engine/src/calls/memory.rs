@@ -2,6 +2,7 @@
 
 use std::ptr::NonNull;
 
+use crate::arena::is_mapped;
 use crate::callers::running;
 use crate::engine::Locked;
 use crate::memory::{Allocation, Life, Registered};
@@ -206,7 +207,8 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] for a range that overlaps a registered one, which is also reported.
+    /// [`Error::Invalid`] for a range that overlaps a registered one, which is also reported, and for one where there
+    /// is no memory.
     pub fn register_host(
         &self,
         site: Site,
@@ -221,7 +223,7 @@ impl Engine {
         let vendor = self.config().vendor_of(device);
         // What another vendor has pinned is the host's own to this one.
         let is_hosts = |end: u64| match state.memory.find(address) {
-            _ if !self.shared.arena.contains(address) => true,
+            _ if !self.shared.arena.contains(address) => is_mapped(address, end),
             Some(a) if a.freed_by.is_none() && a.kind == MemoryKind::Pinned => {
                 self.config().vendor_of(a.device) != vendor && end <= a.start + a.bytes
             }

@@ -243,10 +243,13 @@ impl Engine {
         condition: Condition,
     ) -> Result<(), Error> {
         let (mut state, site) = self.enter_on(site, stream)?;
-        state.word(site, word)?;
+        let looks = Use {
+            writes: false,
+            ..state.word(site, word)?
+        };
         let began = (!state.satisfied(word, condition)).then(Instant::now);
         let wait = Body::WaitWord(word, condition, began);
-        state.submit(site, stream, wait, Vec::new())?;
+        state.submit(site, stream, wait, vec![looks])?;
         self.shared.tell(&state);
         Ok(())
     }
@@ -262,8 +265,8 @@ impl Engine {
     /// As [`Engine::wait_word`].
     pub unsafe fn write_word(&self, site: Site, stream: Stream, word: Word) -> Result<(), Error> {
         let (mut state, site) = self.enter_on(site, stream)?;
-        state.word(site, word)?;
-        state.submit(site, stream, Body::WriteWord(word), Vec::new())?;
+        let writes = state.word(site, word)?;
+        state.submit(site, stream, Body::WriteWord(word), vec![writes])?;
         self.shared.tell(&state);
         Ok(())
     }
@@ -377,12 +380,12 @@ impl State {
         }
     }
 
-    fn word(&mut self, site: Site, word: Word) -> Result<(), Error> {
+    fn word(&mut self, site: Site, word: Word) -> Result<Use, Error> {
         let bytes = u64::from(word.bits / 8);
         if !matches!(word.bits, 32 | 64) || !word.address.is_multiple_of(bytes) {
             let why = "a word has 32 or 64 bits, and its address is aligned to that".to_owned();
             return Err(Error::Invalid { why });
         }
-        self.used(site, word.address, bytes, true).map(|_| ())
+        self.used(site, word.address, bytes, true)
     }
 }

@@ -10,6 +10,7 @@
 
 mod bytes;
 mod choices;
+mod ending;
 mod exports;
 mod failures;
 mod host_functions;
@@ -22,3 +23,4 @@ mod programs;
 mod reports;
 mod runner;
 mod standstill;
+mod words;
