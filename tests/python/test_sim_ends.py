@@ -147,3 +147,17 @@ def test_a_race_before_a_skip_fails_the_test(installed: Path, tmp_path: Path) ->
     named = [str(report["test"]).rpartition("::")[2] for report in one["reports"]]
     # The module itself races as it is read.
     assert named == ["None", *wrong] or named == ["", *wrong]
+
+
+OWN = RACY + """
+import os
+
+def test_by_a_seed():
+    assert "seed=6" not in os.environ["CROSSDOCK_SIM"]
+"""
+
+
+def test_a_failure_of_the_test_alone_says_by_which_seed_it_came(installed: Path, tmp_path: Path) -> None:
+    options = ["--xd-policy", "seeded", "--xd-seeds", "4", "--xd-seed", "5"]
+    found, told = ran(tmp_path, installed, OWN, *options)
+    assert "--xd-policy seeded --xd-seed 6 " in found["test_by_a_seed"], told

@@ -356,7 +356,7 @@ def test_a_report_fails_the_test_that_it_came_in(simulated: Command, tmp_path: P
     assert found["test_end"].startswith("error") and "FreeInUse: " in found["test_end"]
     assert "assert 1 == 2" in found["test_own"] and "Race: `cuMemsetD8Async`" in found["test_own"]
     assert "<string>:9 in <module>" in found["test_child"]
-    for name in wrong - {"test_own", "test_end"}:
+    for name in wrong - {"test_end"}:
         (repeat,) = re.findall(r"repeat: (pytest .*)", found[name])
         said = f"pytest --xd-sim-cuda 1 --xd-policy {policy} --xd-seed 5 test_small.py::{name}"
         assert repeat.partition(" (alone")[0] == said

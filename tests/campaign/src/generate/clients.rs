@@ -330,9 +330,9 @@ mod tests {
             .count();
         let shown = with(|does| matches!(does, Does::CaptureShown { .. }));
         let errs = with(|does| matches!(does, Does::Err));
-        assert!(shown >= 20 && errs >= 20, "{shown} {errs}");
-        let seen = [captures, lends, takes, enters, beside];
-        assert!(seen.iter().all(|programs| *programs >= 60), "{seen:?}");
+        let often = [captures, lends, takes, enters, beside];
+        assert!(often.iter().all(|programs| *programs >= 40), "{often:?}");
+        assert!(shown >= 15 && errs >= 25, "{shown} {errs}");
     }
 
     #[test]

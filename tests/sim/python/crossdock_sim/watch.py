@@ -152,9 +152,12 @@ class Watch:
         return f"repeat: pytest {' '.join(said)} {shlex.quote(self.test)}{alone}"
 
     def aside(self) -> str:
-        """What is told beside a failure of the test's own."""
-        reports = [] if self.is_told else [report.text() for report in different(self.found)]
-        return "\n\n".join([*self.refused, *reports])
+        """What is told beside a failure of the test's own, which may be of this seed alone."""
+        if self.is_told:
+            return "\n\n".join(self.refused)
+        reports = [report.text() for report in different(self.found)]
+        repeats = [self.repeat()] if reports or self.policy != "lazy" else []
+        return "\n\n".join([*self.refused, *reports, *repeats])
 
     def told(self) -> list[Report]:
         """What failed tests, of all processes of this run."""
