@@ -51,7 +51,7 @@ pytest.importorskip("hip", reason="skipped: hip-python is not installed")
 def programs() -> dict[str, tuple[Path, dict[str, int]]]:
     """Each race's file, and its two lines."""
     found: dict[str, tuple[Path, dict[str, int]]] = {}
-    for file in sorted((CLIENTS / "wild").glob("*.py")):
+    for file in sorted((CLIENTS / "real_races").glob("*.py")):
         name = ""
         for number, line in enumerate(file.read_text().splitlines(), 1):
             if race := re.match(r"def (\w+)\(is_mended: bool\)", line):

@@ -18,7 +18,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 RACES = ROOT / "tests/sim/tests/clients/races.py"
-WAITS = RACES.parent / "wild/waits.py"
+WAITS = RACES.parent / "real_races/waits.py"
 LONG = os.environ.get("CROSSDOCK_LONG") == "1"
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]

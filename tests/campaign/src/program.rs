@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crossdock::{RouteChoice, RouteKind};
 use crossdock_sdk::dlpack::{Dtype, DtypeCode};
 
-pub use crate::clients::calls::Does;
+pub use crate::clients::calls::ClientCall;
 
 /// What one trial runs: where, with which faults, and how it ends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -410,7 +410,7 @@ pub enum Call {
     /// Another library over a simulated driver, in a place of its own, does something.
     Client {
         c: usize,
-        does: Does,
+        does: ClientCall,
     },
     /// A call that never answers: what is planted to prove that a hang is found.
     Never,

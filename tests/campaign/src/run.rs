@@ -16,7 +16,7 @@ use crate::driver::{self, Asking, Changed, Current};
 use crate::generate::Random;
 use crate::judge::{Judge, Touched};
 use crate::model::View;
-use crate::program::{Call, Case, Does, Op};
+use crate::program::{Call, Case, ClientCall, Op};
 use crate::turns::{LOOK, Turns};
 use crate::verdict::{Finding, Passed, What};
 use crate::world::World;
@@ -222,7 +222,7 @@ impl Run {
     /// Ends each capture on the thread that began it.
     fn end_captures(&mut self) -> Result<(), Finding> {
         for (c, thread) in self.judge.captures() {
-            let does = Does::EndCapture;
+            let does = ClientCall::EndCapture;
             let call = Call::Client { c, does };
             self.turn(&Op {
                 thread,

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use crate::program::{Call, Case, Does, Element, Op, Way};
+use crate::program::{Call, Case, ClientCall, Element, Op, Way};
 use crate::verdict::{Finding, Verdict};
 
 /// How often a finding is repeated to know whether it happens every time.
@@ -225,7 +225,7 @@ const fn device_of(call: &mut Call) -> Option<&mut usize> {
         | Call::SyncDevice { device }
         | Call::Register { device, .. }
         | Call::Client {
-            does: Does::Come { device, .. },
+            does: ClientCall::Come { device, .. },
             ..
         }
         | Call::Trim { device, .. } => Some(device),
@@ -254,7 +254,7 @@ fn rename(call: &mut Call, from: usize, to: usize) {
         | Call::Take { of, .. }
         | Call::Register { of, .. }
         | Call::Client {
-            does: Does::Take { of, .. },
+            does: ClientCall::Take { of, .. },
             ..
         }
         | Call::Explain { of, .. } => [Some(of), None],
@@ -424,13 +424,13 @@ fn simpler_clients(call: &Call) -> Vec<Call> {
         return Vec::new();
     };
     let does = match does {
-        Does::Come {
+        ClientCall::Come {
             device,
             own,
             blocking,
             known,
         } => {
-            let with = |own, blocking| Does::Come {
+            let with = |own, blocking| ClientCall::Come {
                 device: *device,
                 own,
                 blocking,
@@ -438,14 +438,14 @@ fn simpler_clients(call: &Call) -> Vec<Call> {
             };
             vec![with(false, *blocking), with(*own, false)]
         }
-        Does::Lend {
+        ClientCall::Lend {
             t,
             element,
             shape,
             seed,
             pool,
         } => {
-            let with = |element: Element, shape: Vec<i64>, pool| Does::Lend {
+            let with = |element: Element, shape: Vec<i64>, pool| ClientCall::Lend {
                 t: *t,
                 element,
                 shape,
@@ -458,8 +458,8 @@ fn simpler_clients(call: &Call) -> Vec<Call> {
             let simpler = simpler.map(|(element, pool)| with(element, shape.clone(), pool));
             simpler.into_iter().chain(smaller).collect()
         }
-        Does::Take { t, of, pool, waits } => {
-            let with = |pool, waits| Does::Take {
+        ClientCall::Take { t, of, pool, waits } => {
+            let with = |pool, waits| ClientCall::Take {
                 t: *t,
                 of: *of,
                 pool,
@@ -467,8 +467,8 @@ fn simpler_clients(call: &Call) -> Vec<Call> {
             };
             vec![with(false, *waits), with(*pool, true)]
         }
-        Does::Capture { .. } => vec![Does::Capture { mode: 2 }],
-        Does::CaptureShown { s, .. } => vec![Does::CaptureShown { s: *s, mode: 2 }],
+        ClientCall::Capture { .. } => vec![ClientCall::Capture { mode: 2 }],
+        ClientCall::CaptureShown { s, .. } => vec![ClientCall::CaptureShown { s: *s, mode: 2 }],
         _ => Vec::new(),
     };
     let does = does.into_iter();

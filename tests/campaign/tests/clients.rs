@@ -3,7 +3,7 @@
 
 mod replays;
 
-use crossdock_campaign::program::{Call, Does, Element, Ending, Way};
+use crossdock_campaign::program::{Call, ClientCall, Element, Ending, Way};
 
 /// The devices of these programs, by their indexes.
 const DEVICES: [&str; 4] = ["cpu", "cuda:0", "rocm:0", "cuda:1"];
@@ -12,14 +12,14 @@ const CPU: usize = 0;
 const GPUS: [usize; 2] = [1, 2];
 
 /// The client that is called so does something.
-fn does(c: usize, does: Does) -> Call {
+fn does(c: usize, does: ClientCall) -> Call {
     Call::Client { c, does }
 }
 
 /// A client that is called by its device comes.
 fn come(device: usize, own: bool) -> Call {
     let (blocking, known) = (false, true);
-    let coming = Does::Come {
+    let coming = ClientCall::Come {
         device,
         own,
         blocking,
@@ -44,7 +44,7 @@ fn make(t: usize, device: usize) -> Call {
 }
 
 fn lend(c: usize, t: usize, pool: bool) -> Call {
-    let lending = Does::Lend {
+    let lending = ClientCall::Lend {
         t,
         element: Element::Four,
         shape: vec![5, 7],
@@ -56,7 +56,7 @@ fn lend(c: usize, t: usize, pool: bool) -> Call {
 
 fn take(c: usize, t: usize, of: usize, waits: bool) -> Call {
     let pool = true;
-    does(c, Does::Take { t, of, pool, waits })
+    does(c, ClientCall::Take { t, of, pool, waits })
 }
 
 fn to_host(t: usize, of: usize, s: usize) -> Call {
@@ -101,7 +101,7 @@ fn beside_captures(gpu: usize) -> Vec<Call> {
         vec![
             make(0, gpu),
             Call::UsedOn { t: 0, s },
-            does(gpu, Does::Capture { mode }),
+            does(gpu, ClientCall::Capture { mode }),
             Call::Record { e: 1, s },
             Call::Ask { s },
             Call::SyncStream { s },
@@ -121,13 +121,13 @@ fn beside_captures(gpu: usize) -> Vec<Call> {
                 keep: 0,
             },
             Call::DropTensor { t: 0 },
-            does(gpu, Does::EndCapture),
+            does(gpu, ClientCall::EndCapture),
             Call::Record { e: 1, s },
             take(gpu, 3, 2, false),
             Call::Read { t: 3 },
         ]
     };
-    let begun = vec![come(gpu, true), does(gpu, Does::Wrap { s })];
+    let begun = vec![come(gpu, true), does(gpu, ClientCall::Wrap { s })];
     begun.into_iter().chain((0..3).flat_map(of_mode)).collect()
 }
 
@@ -140,8 +140,8 @@ fn a_capture_goes_on_beside_calls_and_refuses_those_on_its_stream() {
 fn a_capture_that_a_call_ends_is_found() {
     let calls = [
         come(1, true),
-        does(1, Does::Capture { mode: 0 }),
-        does(1, Does::Meddle),
+        does(1, ClientCall::Capture { mode: 0 }),
+        does(1, ClientCall::BreakCapture),
     ];
     is_found(&calls, &["Answer: a client's capture: 901"]);
 }
@@ -150,8 +150,8 @@ fn a_capture_that_a_call_ends_is_found() {
 fn work_that_joins_a_capture_is_found() {
     let calls = [
         come(2, false),
-        does(2, Does::Capture { mode: 2 }),
-        does(2, Does::Join),
+        does(2, ClientCall::Capture { mode: 2 }),
+        does(2, ClientCall::JoinCapture),
     ];
     is_found(&calls, &["Answer: 2 things were captured"]);
 }
@@ -163,10 +163,10 @@ fn memory_whose_last_work_is_on_a_stream_that_is_captured_by_now_is_given_back()
     let calls = on_each(|gpu| {
         vec![
             come(gpu, true),
-            does(gpu, Does::Wrap { s }),
+            does(gpu, ClientCall::Wrap { s }),
             make(0, gpu),
             fill(0, Some(s)),
-            does(gpu, Does::Capture { mode: 2 }),
+            does(gpu, ClientCall::Capture { mode: 2 }),
             Call::DropTensor { t: 0 },
         ]
     });
@@ -176,7 +176,7 @@ fn memory_whose_last_work_is_on_a_stream_that_is_captured_by_now_is_given_back()
 /// Memory of a client that is read by work on a held stream.
 fn reading((c, gpu): (usize, usize), own: bool, pool: bool) -> Vec<Call> {
     let (s, known) = (2, true);
-    let coming = Does::Come {
+    let coming = ClientCall::Come {
         device: gpu,
         own,
         blocking: false,
@@ -210,7 +210,7 @@ fn memory_that_a_client_lends_lives_until_pending_work_has_read_it() {
 #[test]
 fn memory_of_a_client_that_is_released_too_early_is_found() {
     for (gpu, pool) in [(1, true), (2, false)] {
-        let spoilt = [does(0, Does::Hasten { t: 0 }), Call::Read { t: 1 }];
+        let spoilt = [does(0, ClientCall::FreeEarly { t: 0 }), Call::Read { t: 1 }];
         let calls = [&reading((0, gpu), true, pool)[..], &spoilt].concat();
         is_found(&calls, &["Report: Race", "Report: FreeInUse", "WrongByte"]);
     }
@@ -242,13 +242,13 @@ fn a_current_context_stays_current_across_calls() {
     let calls = on_each(|gpu| {
         vec![
             come(gpu, true),
-            does(gpu, Does::Enter),
+            does(gpu, ClientCall::Enter),
             make(0, 3),
             make(1, gpu),
             Call::Read { t: 1 },
             lend(gpu, 2, false),
             Call::Read { t: 2 },
-            does(gpu, Does::Leave),
+            does(gpu, ClientCall::Leave),
             Call::Read { t: 0 },
         ]
     });
@@ -257,9 +257,9 @@ fn a_current_context_stays_current_across_calls() {
 
 #[test]
 fn a_context_that_a_client_leaves_current_is_found() {
-    let intruded = [come(1, true), does(1, Does::Intrude)];
+    let entered_silently = [come(1, true), does(1, ClientCall::EnterSilently)];
     is_found(
-        &intruded,
+        &entered_silently,
         &["the call left another context or device current"],
     );
 }
@@ -270,10 +270,10 @@ fn the_process_exits_and_forks_while_a_client_captures_and_its_context_is_curren
     let calls = on_each(|gpu| {
         vec![
             come(gpu, true),
-            does(gpu, Does::Wrap { s }),
+            does(gpu, ClientCall::Wrap { s }),
             lend(gpu, gpu, true),
-            does(gpu, Does::Enter),
-            does(gpu, Does::Capture { mode: 0 }),
+            does(gpu, ClientCall::Enter),
+            does(gpu, ClientCall::Capture { mode: 0 }),
             fill(gpu, Some(s)),
             Call::Read { t: gpu },
         ]

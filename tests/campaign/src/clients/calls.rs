@@ -8,7 +8,7 @@ use crate::program::Element;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_enums, reason = "the interpreter names each")]
 #[expect(missing_docs, reason = "places, as those of the calls of Crossdock")]
-pub enum Does {
+pub enum ClientCall {
     /// It comes, with a stream in the device's primary context or in one of its `own`, which no thread has.
     /// `blocking`: the stream waits for the legacy default one. `known`: Crossdock may be told of the stream.
     Come {
@@ -54,18 +54,18 @@ pub enum Does {
     Err,
     Forget,
     /// Planted: a call that its capture forbids.
-    Meddle,
+    BreakCapture,
     /// Planted: work of somebody else's on its stream, which is captured with its own.
-    Join,
+    JoinCapture,
     /// Planted: what it lent is spoilt while others may still use it.
-    Hasten {
+    FreeEarly {
         t: usize,
     },
     /// Planted: its context becomes current, and it says nothing of that.
-    Intrude,
+    EnterSilently,
 }
 
-impl Does {
+impl ClientCall {
     /// Whether the thread's current context is another one behind it.
     pub(crate) const fn moves_context(&self) -> bool {
         matches!(self, Self::Enter | Self::Leave)

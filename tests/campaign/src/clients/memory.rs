@@ -9,7 +9,7 @@ use crate::foreign;
 
 /// What gives memory of a client back, on whatever thread.
 #[derive(Debug)]
-pub(crate) struct Desk {
+pub(crate) struct Session {
     pub(crate) vendor: Vendor,
     pub(crate) device: c_int,
     pub(crate) context: u64,
@@ -21,7 +21,7 @@ pub(crate) struct Desk {
     pub(crate) refused: Mutex<Vec<String>>,
 }
 
-impl Desk {
+impl Session {
     /// Makes calls in the client's context; the thread is as before then.
     pub(crate) fn within<T>(&self, calls: impl FnOnce(&Vendor) -> Answer<T>) -> Answer<T> {
         let before = self.vendor.enter(self.context, self.device)?;
@@ -46,36 +46,40 @@ pub(crate) struct Block {
     is_pooled: bool,
     /// It has been spoilt already.
     is_gone: AtomicBool,
-    desk: Arc<Desk>,
+    session: Arc<Session>,
     /// The end of the client's own work on it.
     ready: Mutex<Option<u64>>,
 }
 
 impl Block {
     /// Device memory, of the context or in the order of the client's stream.
-    pub(crate) fn new(desk: &Arc<Desk>, bytes: usize, pool: Option<u64>) -> Answer<Arc<Self>> {
+    pub(crate) fn new(
+        session: &Arc<Session>,
+        bytes: usize,
+        pool: Option<u64>,
+    ) -> Answer<Arc<Self>> {
         let bytes = bytes.max(1);
-        let address = desk.within(|vendor| vendor.allocate(bytes, pool))?;
+        let address = session.within(|vendor| vendor.allocate(bytes, pool))?;
         Ok(Arc::new(Self {
             address,
             bytes,
             is_pooled: pool.is_some(),
             is_gone: AtomicBool::new(false),
-            desk: Arc::clone(desk),
+            session: Arc::clone(session),
             ready: Mutex::new(None),
         }))
     }
 
     /// All that is on the client's stream now is before it is given back.
     pub(crate) fn after(&self, stream: u64) -> Answer {
-        let event = self.desk.within(|vendor| vendor.record(stream))?;
+        let event = self.session.within(|vendor| vendor.record(stream))?;
         let before = self
             .ready
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .replace(event);
         before.map_or(Ok(()), |before| {
-            self.desk.within(|vendor| vendor.destroy_event(before))
+            self.session.within(|vendor| vendor.destroy_event(before))
         })
     }
 
@@ -84,24 +88,24 @@ impl Block {
         if self.is_gone.swap(true, Ordering::SeqCst) {
             return;
         }
-        let desk = &self.desk;
+        let session = &self.session;
         let ready = *self.ready.lock().unwrap_or_else(PoisonError::into_inner);
-        let spoilt = desk.within(|vendor| {
+        let spoilt = session.within(|vendor| {
             if let Some(ready) = ready {
-                retried(|| vendor.wait(desk.returns, ready))?;
+                retried(|| vendor.wait(session.returns, ready))?;
                 vendor.destroy_event(ready)?;
             }
-            retried(|| vendor.fill(self.address, self.bytes, desk.returns))?;
+            retried(|| vendor.fill(self.address, self.bytes, session.returns))?;
             match self.is_pooled {
-                true => vendor.free(self.address, Some(desk.returns)),
+                true => vendor.free(self.address, Some(session.returns)),
                 false => Ok(()),
             }
         });
         if !self.is_pooled {
-            let mut kept = desk.kept.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut kept = session.kept.lock().unwrap_or_else(PoisonError::into_inner);
             kept.push(self.address);
         }
-        desk.complain("return of memory", spoilt);
+        session.complain("return of memory", spoilt);
     }
 }
 

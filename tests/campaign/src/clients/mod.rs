@@ -18,7 +18,7 @@ use std::ffi::c_int;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, ThreadId};
 
-pub(crate) use self::memory::{Block, Desk, Owner};
+pub(crate) use self::memory::{Block, Owner, Session};
 pub(crate) use self::vendor::Answer;
 use self::vendor::{Vendor, retried};
 
@@ -27,10 +27,10 @@ const RELAXED: u8 = 2;
 /// The first of the codes that are about captures (`CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED`).
 const FIRST_OF_CAPTURES: c_int = 900;
 
-/// A library.
+/// Another library in the process, over a simulated driver.
 #[derive(Debug)]
 pub(crate) struct Client {
-    pub(crate) desk: Arc<Desk>,
+    pub(crate) session: Arc<Session>,
     pub(crate) stream: u64,
     /// Index of its device in the case.
     pub(crate) device: usize,
@@ -45,9 +45,9 @@ pub(crate) struct Client {
     scratch: u64,
 }
 
-/// What a client is.
+/// On which device a client works, and how.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Kind {
+pub(crate) struct ClientKind {
     pub(crate) device: usize,
     pub(crate) is_own: bool,
     pub(crate) is_blocking: bool,
@@ -56,18 +56,18 @@ pub(crate) struct Kind {
 
 impl Client {
     /// One that comes to a device of a plugin; `None` where the plugin is of no simulated driver.
-    pub(crate) fn new(kind: Kind, plugin: &str, ordinal: u32) -> Option<Answer<Self>> {
+    pub(crate) fn new(kind: ClientKind, plugin: &str, ordinal: u32) -> Option<Answer<Self>> {
         Vendor::of(plugin).map(|vendor| Self::come(kind, vendor, ordinal as c_int))
     }
 
-    fn come(kind: Kind, vendor: Vendor, device: c_int) -> Answer<Self> {
+    fn come(kind: ClientKind, vendor: Vendor, device: c_int) -> Answer<Self> {
         let is_own = kind.is_own;
         let context = match (vendor.has_contexts(), is_own) {
             (false, _) => 0,
             (true, true) => vendor.create_context(device)?,
             (true, false) => vendor.retain_primary(device)?,
         };
-        let mut desk = Desk {
+        let mut session = Session {
             vendor,
             device,
             context,
@@ -75,16 +75,16 @@ impl Client {
             kept: Mutex::default(),
             refused: Mutex::default(),
         };
-        let made = desk.within(|vendor| {
+        let made = session.within(|vendor| {
             let returns = vendor.create_stream(false)?;
             let stream = vendor.create_stream(kind.is_blocking);
             let scratch = vendor.allocate(64, None);
             Ok((returns, stream, scratch))
         });
         let (returns, stream, scratch) = made.unwrap_or((0, Err(0), Err(0)));
-        desk.returns = returns;
+        session.returns = returns;
         let client = Self {
-            desk: Arc::new(desk),
+            session: Arc::new(session),
             stream: stream.unwrap_or(0),
             device: kind.device,
             is_known: kind.is_known,
@@ -108,7 +108,7 @@ impl Client {
 
     /// Memory of its own that work on its stream writes.
     pub(crate) fn write(&mut self, bytes: &[u8], pool: bool) -> Answer<Arc<Block>> {
-        let pinned = self.desk.within(|vendor| vendor.pin(bytes))?;
+        let pinned = self.session.within(|vendor| vendor.pin(bytes))?;
         self.pinned.push(pinned);
         let block = self.block(bytes.len(), pool)?;
         self.copied(block, pinned, bytes.len())
@@ -121,7 +121,7 @@ impl Client {
     }
 
     fn block(&self, bytes: usize, pool: bool) -> Answer<Arc<Block>> {
-        let block = Block::new(&self.desk, bytes, pool.then_some(self.stream))?;
+        let block = Block::new(&self.session, bytes, pool.then_some(self.stream))?;
         // The memory is there once the stream comes to it.
         self.end_of(block)
     }
@@ -131,7 +131,7 @@ impl Client {
         let copied = if bytes == 0 {
             Ok(())
         } else {
-            self.desk.within(copy)
+            self.session.within(copy)
         };
         let block = self.end_of(block)?;
         if copied.is_err() {
@@ -151,32 +151,34 @@ impl Client {
     }
 
     pub(crate) fn synchronize(&self) -> Answer {
-        self.desk
+        self.session
             .within(|vendor| retried(|| vendor.synchronize(self.stream)))
     }
 
     /// Makes its context the thread's current one; the device before it.
     pub(crate) fn enter(&self) -> Answer<c_int> {
-        self.desk.vendor.push(self.desk.context, self.desk.device)
+        self.session
+            .vendor
+            .push(self.session.context, self.session.device)
     }
 
     /// Undoes that; whether it was still the thread's current one.
     pub(crate) fn leave(&self, before: c_int) -> Answer<bool> {
-        let desk = &self.desk;
-        let own = match desk.vendor.has_contexts() {
-            true => desk.context,
-            false => desk.device as u64,
+        let session = &self.session;
+        let own = match session.vendor.has_contexts() {
+            true => session.context,
+            false => session.device as u64,
         };
-        desk.vendor.pop(before).map(|popped| popped == own)
+        session.vendor.pop(before).map(|popped| popped == own)
     }
 
     /// Begins a capture, and puts something of its own into it.
     pub(crate) fn capture(&mut self, mode: u8, stream: u64) -> Answer {
         let begin = |vendor: &Vendor| vendor.begin_capture(stream, c_int::from(mode));
-        self.desk.within(begin)?;
+        self.session.within(begin)?;
         self.capture = Some((thread::current().id(), mode, stream));
         let filled = self
-            .desk
+            .session
             .within(|vendor| vendor.fill(self.scratch, 64, stream));
         if filled.is_err() {
             let _ended = self.end_capture();
@@ -189,59 +191,63 @@ impl Client {
         let here = thread::current().id();
         let may_end = |capture: &mut (ThreadId, u8, u64)| capture.1 == RELAXED || capture.0 == here;
         let (_, _, stream) = self.capture.take_if(may_end)?;
-        Some(self.desk.within(|vendor| vendor.end_capture(stream)))
+        Some(self.session.within(|vendor| vendor.end_capture(stream)))
     }
 
     /// A call that a capture forbids to those who do not let it go on.
-    pub(crate) fn meddle(&self) -> Answer {
-        match self.desk.vendor.query(self.stream) {
+    pub(crate) fn break_capture(&self) -> Answer {
+        match self.session.vendor.query(self.stream) {
             Err(code) if code < FIRST_OF_CAPTURES => Err(code),
             _ => Ok(()),
         }
     }
 
     /// Work on its stream, whatever becomes of it.
-    pub(crate) fn join(&self) -> Answer {
-        self.desk
+    pub(crate) fn join_capture(&self) -> Answer {
+        self.session
             .within(|vendor| vendor.fill(self.scratch, 64, self.stream))
     }
 
     /// It goes, and gives back what it has.
     pub(crate) fn end(mut self) -> Result<(), String> {
-        let desk = Arc::clone(&self.desk);
+        let session = Arc::clone(&self.session);
         let _ended = self.end_capture();
-        let streams = [self.stream, desk.returns];
+        let streams = [self.stream, session.returns];
         for stream in streams.into_iter().filter(|stream| *stream != 0) {
-            let waited = desk.within(|vendor| retried(|| vendor.synchronize(stream)));
-            desk.complain("wait", waited);
+            let waited = session.within(|vendor| retried(|| vendor.synchronize(stream)));
+            session.complain("wait", waited);
         }
-        let kept = std::mem::take(&mut *desk.kept.lock().unwrap_or_else(PoisonError::into_inner));
+        let kept =
+            std::mem::take(&mut *session.kept.lock().unwrap_or_else(PoisonError::into_inner));
         for address in kept
             .into_iter()
             .chain([self.scratch].into_iter().filter(|it| *it != 0))
         {
-            desk.complain("free", desk.within(|vendor| vendor.free(address, None)));
+            session.complain("free", session.within(|vendor| vendor.free(address, None)));
         }
         for address in std::mem::take(&mut self.pinned) {
-            desk.complain(
+            session.complain(
                 "free of pinned memory",
-                desk.within(|vendor| vendor.unpin(address)),
+                session.within(|vendor| vendor.unpin(address)),
             );
         }
         for stream in streams.into_iter().filter(|stream| *stream != 0) {
-            desk.complain(
+            session.complain(
                 "end of a stream",
-                desk.within(|vendor| vendor.destroy_stream(stream)),
+                session.within(|vendor| vendor.destroy_stream(stream)),
             );
         }
-        if desk.vendor.has_contexts() {
+        if session.vendor.has_contexts() {
             let ended = match self.is_own {
-                true => desk.vendor.destroy_context(desk.context),
-                false => desk.vendor.release_primary(desk.device),
+                true => session.vendor.destroy_context(session.context),
+                false => session.vendor.release_primary(session.device),
             };
-            desk.complain("end of a context", ended);
+            session.complain("end of a context", ended);
         }
-        let refused = desk.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let refused = session
+            .refused
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         refused.first().map_or(Ok(()), |first| Err(first.clone()))
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{EVENTS, STREAMS, TENSORS, Writer};
 use crate::model::{View, compact};
-use crate::program::{Call, Does, Element, Op, Way};
+use crate::program::{Call, ClientCall, Element, Op, Way};
 
 /// Places of clients.
 const CLIENTS: usize = 3;
@@ -39,8 +39,10 @@ pub fn ops_beside_clients(ops: &[Op]) -> Vec<usize> {
             continue;
         };
         match does {
-            Does::Capture { .. } | Does::CaptureShown { .. } | Does::Enter => open += 1,
-            Does::EndCapture | Does::Leave => open = open.saturating_sub(1),
+            ClientCall::Capture { .. } | ClientCall::CaptureShown { .. } | ClientCall::Enter => {
+                open += 1
+            }
+            ClientCall::EndCapture | ClientCall::Leave => open = open.saturating_sub(1),
             _ => {}
         }
     }
@@ -55,22 +57,22 @@ impl Writer {
         };
         let clients = &mut self.clients;
         match does {
-            Does::Capture { .. } | Does::CaptureShown { .. } => {
+            ClientCall::Capture { .. } | ClientCall::CaptureShown { .. } => {
                 if let Some(client) = &mut clients.here[*c] {
                     client.captures = Some(drawn);
                 }
                 drawn
             }
-            Does::EndCapture => {
+            ClientCall::EndCapture => {
                 let client = clients.here[*c].as_mut();
                 let thread = client.and_then(|client| client.captures.take());
                 thread.unwrap_or(drawn)
             }
-            Does::Enter => {
+            ClientCall::Enter => {
                 clients.entered.push((*c, drawn));
                 drawn
             }
-            Does::Leave => {
+            ClientCall::Leave => {
                 let at = clients
                     .entered
                     .iter()
@@ -88,23 +90,23 @@ impl Writer {
             return Some(self.coming(c));
         };
         let does = match self.random.below(14) {
-            _ if client.captures.is_some() => Does::EndCapture,
-            12 => Does::Err,
-            13 => Does::Forget,
+            _ if client.captures.is_some() => ClientCall::EndCapture,
+            12 => ClientCall::Err,
+            13 => ClientCall::Forget,
             0..=2 => return Some(self.lending(c, client)),
             3..=5 => return Some(self.taking(c, client)),
             6..=8 => return Some(self.capturing(c, client)),
-            9 if client.is_known => Does::Wrap {
+            9 if client.is_known => ClientCall::Wrap {
                 s: self.random.index(STREAMS),
             },
             9 | 10 => match self.clients.entered.last() {
                 Some(&(c, _)) => {
-                    let does = Does::Leave;
+                    let does = ClientCall::Leave;
                     return Some(Call::Client { c, does });
                 }
-                None => Does::Enter,
+                None => ClientCall::Enter,
             },
-            _ => Does::Enter,
+            _ => ClientCall::Enter,
         };
         Some(Call::Client { c, does })
     }
@@ -121,7 +123,7 @@ impl Writer {
             is_own,
             captures: None,
         });
-        let does = Does::Come {
+        let does = ClientCall::Come {
             device,
             own: is_own,
             // With several runtimes a blocking stream's capture would make other programs' calls on the default stream
@@ -131,12 +133,12 @@ impl Writer {
         };
         if is_known {
             let s = self.random.index(STREAMS);
-            self.plan(c, Does::Wrap { s });
+            self.plan(c, ClientCall::Wrap { s });
         }
         Call::Client { c, does }
     }
 
-    fn plan(&mut self, c: usize, does: Does) {
+    fn plan(&mut self, c: usize, does: ClientCall) {
         self.planned.push_back(Call::Client { c, does });
     }
 
@@ -166,7 +168,7 @@ impl Writer {
                 self.planned.push_back(Call::DropTensor { t });
             }
         }
-        let does = Does::Lend {
+        let does = ClientCall::Lend {
             t,
             element,
             shape,
@@ -193,7 +195,7 @@ impl Writer {
         }
         self.tensors[t] = self.tensors[of].clone();
         let (pool, waits) = (self.random.once_in(2), self.random.once_in(4));
-        self.plan(c, Does::Take { t, of, pool, waits });
+        self.plan(c, ClientCall::Take { t, of, pool, waits });
         match self.random.below(3) {
             0 => {
                 self.tensors[of] = None;
@@ -225,14 +227,14 @@ impl Writer {
                 self.pending_fill(of, s);
             }
         } else if client.is_known {
-            self.plan(c, Does::Wrap { s });
+            self.plan(c, ClientCall::Wrap { s });
             if self.random.once_in(2) {
                 self.pending_fill(of, s);
             }
         }
         let captures = match is_shown {
-            true => Does::CaptureShown { s, mode },
-            false => Does::Capture { mode },
+            true => ClientCall::CaptureShown { s, mode },
+            false => ClientCall::Capture { mode },
         };
         self.plan(c, captures);
         for _ in 0..self.random.below(BESIDE) + 2 {
@@ -240,7 +242,7 @@ impl Writer {
             self.planned.push_back(call);
         }
         if !self.random.once_in(4) {
-            self.plan(c, Does::EndCapture);
+            self.plan(c, ClientCall::EndCapture);
             if is_shown {
                 self.pending_fill(of, s);
             }
@@ -305,7 +307,7 @@ mod tests {
         (0..200).map(|seed| program(seed, setup)).collect()
     }
 
-    fn does(op: &Op) -> Option<(usize, &Does)> {
+    fn does(op: &Op) -> Option<(usize, &ClientCall)> {
         match &op.call {
             Call::Client { c, does } => Some((*c, does)),
             _ => None,
@@ -315,21 +317,25 @@ mod tests {
     #[test]
     fn many_programs_have_captures_contexts_and_memory_of_clients() {
         let programs = programs(0b110);
-        let with = |is_meant: fn(&Does) -> bool| {
+        let with = |is_meant: fn(&ClientCall) -> bool| {
             let has = |ops: &&Vec<Op>| ops.iter().filter_map(does).any(|(_, does)| is_meant(does));
             programs.iter().filter(has).count()
         };
-        let captures =
-            with(|does| matches!(does, Does::Capture { .. } | Does::CaptureShown { .. }));
-        let lends = with(|does| matches!(does, Does::Lend { .. }));
-        let takes = with(|does| matches!(does, Does::Take { .. }));
-        let enters = with(|does| matches!(does, Does::Enter));
+        let captures = with(|does| {
+            matches!(
+                does,
+                ClientCall::Capture { .. } | ClientCall::CaptureShown { .. }
+            )
+        });
+        let lends = with(|does| matches!(does, ClientCall::Lend { .. }));
+        let takes = with(|does| matches!(does, ClientCall::Take { .. }));
+        let enters = with(|does| matches!(does, ClientCall::Enter));
         let beside = programs
             .iter()
             .filter(|ops| ops_beside_clients(ops).len() > 2)
             .count();
-        let shown = with(|does| matches!(does, Does::CaptureShown { .. }));
-        let errs = with(|does| matches!(does, Does::Err));
+        let shown = with(|does| matches!(does, ClientCall::CaptureShown { .. }));
+        let errs = with(|does| matches!(does, ClientCall::Err));
         let often = [captures, lends, takes, enters, beside];
         assert!(often.iter().all(|programs| *programs >= 40), "{often:?}");
         assert!(shown >= 15 && errs >= 25, "{shown} {errs}");
@@ -341,14 +347,14 @@ mod tests {
             let (mut captures, mut entered) = ([None; CLIENTS], Vec::new());
             for op in &ops {
                 match does(op) {
-                    Some((c, Does::Capture { .. } | Does::CaptureShown { .. })) => {
+                    Some((c, ClientCall::Capture { .. } | ClientCall::CaptureShown { .. })) => {
                         captures[c] = Some(op.thread)
                     }
-                    Some((c, Does::EndCapture)) => {
+                    Some((c, ClientCall::EndCapture)) => {
                         assert_eq!(captures[c].take(), Some(op.thread), "{ops:?}");
                     }
-                    Some((c, Does::Enter)) => entered.push((c, op.thread)),
-                    Some((c, Does::Leave)) => {
+                    Some((c, ClientCall::Enter)) => entered.push((c, op.thread)),
+                    Some((c, ClientCall::Leave)) => {
                         assert_eq!(entered.pop(), Some((c, op.thread)), "{ops:?}");
                     }
                     _ => {}

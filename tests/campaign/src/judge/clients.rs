@@ -7,7 +7,7 @@ use crossdock_sdk::abi::Status;
 use super::{Judge, Touched};
 use crate::caller::{Failed, Failure};
 use crate::model::View;
-use crate::program::{Call, Does, Op};
+use crate::program::{Call, ClientCall, Op};
 use crate::verdict::{Finding, What};
 
 /// A client as the judge knows it.
@@ -87,12 +87,12 @@ impl Judge {
     pub(super) fn client_did(
         &mut self,
         op: &Op,
-        (c, does): (usize, &Does),
+        (c, does): (usize, &ClientCall),
         touched: &Touched,
     ) -> Result<(), Finding> {
         let clients = &mut self.clients;
         match does {
-            Does::Come {
+            ClientCall::Come {
                 device,
                 own,
                 blocking,
@@ -106,13 +106,13 @@ impl Judge {
                 };
                 clients.here.insert(c, client);
             }
-            Does::Wrap { s } => {
+            ClientCall::Wrap { s } => {
                 clients.defaults.remove(s);
                 clients.shown.remove(s);
                 clients.wraps.insert(*s, c);
                 self.held.remove(s);
             }
-            Does::Capture { .. } => {
+            ClientCall::Capture { .. } => {
                 clients.open.insert(c, op.thread);
                 let is_known = clients.here.get(&c).is_some_and(|client| client.is_known);
                 let name = match is_known {
@@ -121,21 +121,21 @@ impl Judge {
                 };
                 self.reached.insert(name);
             }
-            Does::CaptureShown { s, .. } => {
+            ClientCall::CaptureShown { s, .. } => {
                 clients.open.insert(c, op.thread);
                 clients.shown.insert(*s, c);
                 clients.of_shown.insert(c);
                 self.reached.insert("a capture of a stream that is shown");
             }
-            Does::EndCapture => self.capture_is_over(c),
-            Does::Enter => clients.entered.entry(op.thread).or_default().push(c),
-            Does::Leave => {
+            ClientCall::EndCapture => self.capture_is_over(c),
+            ClientCall::Enter => clients.entered.entry(op.thread).or_default().push(c),
+            ClientCall::Leave => {
                 let entered = clients.entered.entry(op.thread).or_default();
                 if let Some(at) = entered.iter().rposition(|entered| *entered == c) {
                     entered.remove(at);
                 }
             }
-            Does::Take { .. } => self.uses(c, touched.source.as_ref()),
+            ClientCall::Take { .. } => self.uses(c, touched.source.as_ref()),
             _ => {}
         }
         Ok(())
@@ -149,12 +149,12 @@ impl Judge {
     /// A client lends memory of its own, with this content or that of a tensor.
     pub(super) fn client_lent(
         &mut self,
-        (c, does): (usize, &Does),
+        (c, does): (usize, &ClientCall),
         source: Option<View>,
     ) -> Option<(usize, View)> {
         let client = self.clients.here.get(&c).copied()?;
         let (t, view) = match does {
-            Does::Lend {
+            ClientCall::Lend {
                 t,
                 element,
                 shape,
@@ -164,7 +164,7 @@ impl Judge {
                 self.reached.insert("device memory that a client lent");
                 (*t, self.fresh((*element, shape, client.device), *seed))
             }
-            Does::Take { t, .. } => {
+            ClientCall::Take { t, .. } => {
                 self.reached.insert("a tensor that a client read");
                 self.uses(c, source.as_ref());
                 (*t, self.moved(source?, client.device, true, false))
@@ -194,8 +194,8 @@ impl Judge {
     }
 
     /// A capture that was not ended as it should be is over too.
-    pub(super) fn client_failed(&mut self, c: usize, does: &Does) {
-        if matches!(does, Does::EndCapture) {
+    pub(super) fn client_failed(&mut self, c: usize, does: &ClientCall) {
+        if matches!(does, ClientCall::EndCapture) {
             self.capture_is_over(c);
         }
     }
@@ -323,7 +323,7 @@ mod tests {
         judge.check(&op, touched, outcome)
     }
 
-    fn client(judge: &mut Judge, does: Does) {
+    fn client(judge: &mut Judge, does: ClientCall) {
         did(judge, Call::Client { c: 0, does }, Outcome::Done).unwrap();
     }
 
@@ -340,15 +340,15 @@ mod tests {
         let mut judge = Judge::new(false, false);
         client(
             &mut judge,
-            Does::Come {
+            ClientCall::Come {
                 device: 1,
                 own: true,
                 blocking: false,
                 known: true,
             },
         );
-        client(&mut judge, Does::Wrap { s: 1 });
-        client(&mut judge, Does::Capture { mode: 0 });
+        client(&mut judge, ClientCall::Wrap { s: 1 });
+        client(&mut judge, ClientCall::Capture { mode: 0 });
         judge
     }
 
@@ -380,14 +380,14 @@ mod tests {
         let mut judge = capturing();
         let end = Call::Client {
             c: 0,
-            does: Does::EndCapture,
+            does: ClientCall::EndCapture,
         };
         did(&mut judge, end, Outcome::Captured(1)).unwrap();
-        client(&mut judge, Does::CaptureShown { s: 2, mode: 0 });
+        client(&mut judge, ClientCall::CaptureShown { s: 2, mode: 0 });
         did(&mut judge, record(2), refused(Status::CAPTURING)).unwrap();
         did(&mut judge, record(2), Outcome::Done).unwrap_err();
         did(&mut judge, record(1), Outcome::Done).unwrap();
-        client(&mut judge, Does::EndCapture);
+        client(&mut judge, ClientCall::EndCapture);
         did(&mut judge, record(2), Outcome::Done).unwrap();
         did(&mut judge, record(2), refused(Status::CAPTURING)).unwrap_err();
     }
@@ -398,13 +398,13 @@ mod tests {
         assert_eq!(judge.captures(), [(0, 0)]);
         let end = || Call::Client {
             c: 0,
-            does: Does::EndCapture,
+            does: ClientCall::EndCapture,
         };
         did(&mut judge, end(), Outcome::Captured(1)).unwrap();
         assert!(judge.captures().is_empty());
         did(&mut judge, record(1), Outcome::Done).unwrap();
         did(&mut judge, record(1), refused(Status::CAPTURING)).unwrap_err();
-        client(&mut judge, Does::Capture { mode: 0 });
+        client(&mut judge, ClientCall::Capture { mode: 0 });
         did(&mut judge, end(), Outcome::Captured(2)).unwrap_err();
     }
 
@@ -428,16 +428,16 @@ mod tests {
         }
         client(
             &mut judge,
-            Does::Come {
+            ClientCall::Come {
                 device: 1,
                 own: false,
                 blocking: false,
                 known: true,
             },
         );
-        client(&mut judge, Does::Wrap { s: 1 });
+        client(&mut judge, ClientCall::Wrap { s: 1 });
         did(&mut judge, Call::UsedOn { t: 0, s: 1 }, Outcome::Done).unwrap();
-        client(&mut judge, Does::Capture { mode: 0 });
+        client(&mut judge, ClientCall::Capture { mode: 0 });
         let write = |t| Call::Write { t, seed: 3 };
         did(&mut judge, write(0), refused(Status::CAPTURING)).unwrap();
         did(&mut judge, write(1), refused(Status::CAPTURING)).unwrap_err();

@@ -10,7 +10,7 @@ use crossdock_sdk::abi::Status;
 use crate::caller::{Failed, Failure, Outcome};
 use crate::foreign::Lent;
 use crate::model::{Model, View, content, elements_of, filling, part_of};
-use crate::program::{Call, Does, Op, Way};
+use crate::program::{Call, ClientCall, Op, Way};
 use crate::verdict::{Finding, What};
 
 use self::clients::Clients;
@@ -194,7 +194,7 @@ impl Judge {
                 ..Touched::default()
             },
             Call::Client {
-                does: Does::Take { of, .. },
+                does: ClientCall::Take { of, .. },
                 ..
             } => Touched {
                 source: tensor(of),

@@ -12,10 +12,10 @@ use crossdock_sdk::dlpack::{DataWord, Flags, Layout, Place, Produced};
 
 use super::{Slots, seen};
 use crate::caller::{Failed, Outcome, Stop, at};
-use crate::clients::{Answer, Block, Client, Kind, Owner};
+use crate::clients::{Answer, Block, Client, ClientKind, Owner};
 use crate::foreign::{Lent, receive};
 use crate::model::{View, content};
-use crate::program::{Does, Op};
+use crate::program::{ClientCall, Op};
 
 /// A driver's refusal of a client's own call.
 fn told<T>(what: &str, answer: Answer<T>) -> Result<T, Stop> {
@@ -27,18 +27,18 @@ impl Slots {
     pub(super) fn client(
         &mut self,
         op: &Op,
-        (c, does): (usize, &Does),
+        (c, does): (usize, &ClientCall),
         of: Option<&View>,
     ) -> Result<Outcome, Stop> {
         match does {
-            Does::Come { .. } => self.come(op, c, does),
-            Does::Wrap { s } => {
+            ClientCall::Come { .. } => self.come(op, c, does),
+            ClientCall::Wrap { s } => {
                 let stream = self.wrapped(op, c)?;
                 self.own.remove(s);
                 self.streams.insert(*s, stream);
                 Ok(Outcome::Done)
             }
-            Does::Lend {
+            ClientCall::Lend {
                 t,
                 element,
                 shape,
@@ -60,7 +60,7 @@ impl Slots {
                 let block = told("upload", written)?;
                 self.lend(op, (c, *t), &layout, block)
             }
-            Does::Take {
+            ClientCall::Take {
                 t,
                 of: source,
                 pool,
@@ -71,7 +71,7 @@ impl Slots {
                 let (layout, block) = read;
                 self.lend(op, (c, *t), &layout, block)
             }
-            Does::CaptureShown { s, mode } => self.capture_shown(op, (c, *s), *mode),
+            ClientCall::CaptureShown { s, mode } => self.capture_shown(op, (c, *s), *mode),
             _ => self.call_alone(c, does),
         }
     }
@@ -102,18 +102,18 @@ impl Slots {
     }
 
     /// What it does without Crossdock.
-    fn call_alone(&mut self, c: usize, does: &Does) -> Result<Outcome, Stop> {
-        let hasty = match does {
-            Does::Hasten { t } => Some(Arc::clone(at(&self.blocks, *t)?)),
+    fn call_alone(&mut self, c: usize, does: &ClientCall) -> Result<Outcome, Stop> {
+        let freed_early = match does {
+            ClientCall::FreeEarly { t } => Some(Arc::clone(at(&self.blocks, *t)?)),
             _ => None,
         };
         let client = self.clients.get_mut(&c).ok_or(Stop::Empty)?;
         match does {
-            Does::Enter => {
+            ClientCall::Enter => {
                 let before = told("context", client.enter())?;
                 self.entered.push((thread::current().id(), c, before));
             }
-            Does::Leave => {
+            ClientCall::Leave => {
                 let here = thread::current().id();
                 let mut own = self.entered.iter();
                 let last = own.rposition(|(thread, ..)| *thread == here);
@@ -124,29 +124,33 @@ impl Slots {
                     return Err(Stop::Failed(Failed::other(why.to_owned())));
                 }
             }
-            Does::Capture { mode } => {
+            ClientCall::Capture { mode } => {
                 if client.is_capturing() {
                     return Err(Stop::Empty);
                 }
                 told("capture", client.capture(*mode, client.stream))?;
             }
-            Does::EndCapture => {
+            ClientCall::EndCapture => {
                 let ended = client.end_capture().ok_or(Stop::Empty)?;
                 return Ok(Outcome::Captured(told("capture", ended)?));
             }
-            Does::Meddle if client.is_capturing() => told("question", client.meddle())?,
-            Does::Join if client.is_capturing() => told("work", client.join())?,
-            Does::Err if client.desk.vendor.err() => {}
-            Does::Forget if client.desk.vendor.forget() => {}
-            Does::Intrude => drop(told("context", client.enter())?),
-            Does::Hasten { .. } => hasty.iter().for_each(|block| block.give_back()),
+            ClientCall::BreakCapture if client.is_capturing() => {
+                told("question", client.break_capture())?
+            }
+            ClientCall::JoinCapture if client.is_capturing() => {
+                told("work", client.join_capture())?
+            }
+            ClientCall::Err if client.session.vendor.err() => {}
+            ClientCall::Forget if client.session.vendor.forget() => {}
+            ClientCall::EnterSilently => drop(told("context", client.enter())?),
+            ClientCall::FreeEarly { .. } => freed_early.iter().for_each(|block| block.give_back()),
             _ => return Err(Stop::Empty),
         }
         Ok(Outcome::Done)
     }
 
-    fn come(&mut self, op: &Op, c: usize, does: &Does) -> Result<Outcome, Stop> {
-        let Does::Come {
+    fn come(&mut self, op: &Op, c: usize, does: &ClientCall) -> Result<Outcome, Stop> {
+        let ClientCall::Come {
             device,
             own,
             blocking,
@@ -158,7 +162,7 @@ impl Slots {
         if self.clients.contains_key(&c) {
             return Err(Stop::Empty);
         }
-        let kind = Kind {
+        let kind = ClientKind {
             device: *device,
             is_own: *own,
             is_blocking: *blocking,

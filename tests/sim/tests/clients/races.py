@@ -30,7 +30,7 @@ RACES = {
 
 
 def race(name: str) -> Callable[[bool], None]:
-    found: Callable[[bool], None] = getattr(importlib.import_module(f"wild.{RACES[name]}"), name)
+    found: Callable[[bool], None] = getattr(importlib.import_module(f"real_races.{RACES[name]}"), name)
     return found
 
 
