@@ -352,7 +352,7 @@ def test_a_report_fails_the_test_that_it_came_in(simulated: Command, tmp_path: P
     found = verdicts(tmp_path / "junit.xml")
     wrong = {"test_too_few", "test_nobody_waits", "test_child", "test_own", "test_end"}
     assert {name for name, why in found.items() if why} == wrong, run.stdout
-    assert "1 place in this test races, and 2 expected" in found["test_too_few"]
+    assert "1 place in this test races, and xd_races says 2" in found["test_too_few"]
     assert found["test_end"].startswith("error") and "FreeInUse: " in found["test_end"]
     assert "assert 1 == 2" in found["test_own"] and "Race: `cuMemsetD8Async`" in found["test_own"]
     assert "<string>:9 in <module>" in found["test_child"]
@@ -432,7 +432,7 @@ def test_what_cannot_be_meant_is_refused_before_anything_runs(
         (["run", "--set", "fault=cuMemAloc_v2@1=2"], "`cuMemAloc_v2` of CROSSDOCK_SIM is no function"),
         (["run", "--seeds", "0"], "0 is less than 1"),
         (["run", "--sarif", "nowhere/races.sarif"], "there is no folder nowhere"),
-        (["shrink", "--policy", "lazy"], "shrink is of the policy seeded"),
+        (["shrink", "--policy", "lazy"], "shrink needs the policy seeded"),
     ]:
         run = simulated(*words, "--", sys.executable, *pytest_of)
         assert run.returncode == 2 and why in run.stderr, run.stdout + run.stderr
@@ -441,8 +441,8 @@ def test_what_cannot_be_meant_is_refused_before_anything_runs(
     for words, why in [
         (["--xd-sim-cuda", "1", "--xd-set", "pollicy=seeded"], "there is no such word"),
         (["--xd-sim-cuda", "1", "--xd-sarif", "nowhere/races.sarif"], "there is no folder nowhere"),
-        (["--xd-seeds", "3"], "--xd-seeds: this runs over no simulator"),
-        (["--xd-policy", "lazy", "--xd-json", "told.json"], "--xd-policy --xd-json: this runs over no simulator"),
+        (["--xd-seeds", "3"], "--xd-seeds needs simulated GPUs: add"),
+        (["--xd-policy", "lazy", "--xd-json", "told.json"], "--xd-policy --xd-json needs simulated GPUs: add"),
     ]:
         command = [sys.executable, *pytest_of, *words]
         environment = {"PYTHONPATH": str(installed), "PATH": "/nowhere"}

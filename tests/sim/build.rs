@@ -6,6 +6,8 @@ use std::path::Path;
 use std::{env, fs};
 
 fn main() -> Result<(), Box<dyn Error>> {
+    // Threads and handlers of the exit outlive a `dlclose` by a program.
+    println!("cargo::rustc-link-arg-cdylib=-Wl,-z,nodelete");
     make("cuda", "Function", |words| {
         let [base, since, twin, symbol] = *words else {
             return None;

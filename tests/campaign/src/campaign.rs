@@ -10,9 +10,9 @@ use crate::child::Trials;
 use crate::kinds::Kind;
 use crate::plan::Plan;
 use crate::program::Case;
-use crate::shares::Shared;
 use crate::shrink::smallest;
 use crate::table::{Row, describe};
+use crate::time_slices::TimeSliced;
 use crate::verdict::{Finding, Verdict, What};
 
 /// How long a call may take while a program that hangs is made small.
@@ -127,9 +127,9 @@ impl<'a> Campaign<'a> {
     }
 }
 
-impl Shared for Campaign<'_> {
-    fn parts(&self) -> u32 {
-        self.kind.parts()
+impl TimeSliced for Campaign<'_> {
+    fn weight(&self) -> u32 {
+        self.kind.weight()
     }
 
     fn turn(

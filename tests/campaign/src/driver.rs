@@ -229,7 +229,7 @@ fn lines(name: &[u8]) -> Vec<String> {
         .collect()
 }
 
-/// A report in words: its kind, both calls and the detail.
+/// A report in words: its kind, both calls, the detail, and the code that made the calls where that is known.
 fn shown(line: &str) -> String {
     let Ok(report) = serde_json::from_str::<Value>(line) else {
         return line.to_owned();
@@ -238,7 +238,13 @@ fn shown(line: &str) -> String {
     let calls = ["first", "second"].map(|call| word(&report[call]["function"]));
     let calls: Vec<String> = calls.into_iter().filter(|call| !call.is_empty()).collect();
     let (kind, detail) = (word(&report["kind"]), word(&report["detail"]));
-    format!("{kind}: {}: {detail}", calls.join(" and "))
+    let code = ["first", "second"].map(|call| word(&report[call]["native"]));
+    let code: Vec<String> = code.into_iter().filter(|code| !code.is_empty()).collect();
+    let code = match code.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", code.join("; ")),
+    };
+    format!("{kind}: {}: {detail}{code}", calls.join(" and "))
 }
 
 #[cfg(test)]

@@ -9,8 +9,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use crate::plan::Plan;
-use crate::shares::Shared;
 use crate::table::Row;
+use crate::time_slices::TimeSliced;
 
 /// How the campaign is named in the table.
 pub const NAME: &str = "e habits of Python";
@@ -55,12 +55,12 @@ impl<'a> Habits<'a> {
     }
 }
 
-impl Shared for Habits<'_> {
-    fn parts(&self) -> u32 {
+impl TimeSliced for Habits<'_> {
+    fn weight(&self) -> u32 {
         1
     }
 
-    fn is_one_piece(&self) -> bool {
+    fn runs_once(&self) -> bool {
         true
     }
 

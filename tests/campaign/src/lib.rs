@@ -16,7 +16,7 @@
 //! | `trial`, `child` | one case in this process, and in a process of its own with a limit |
 //! | `turns` | when all threads sleep, and what happens then |
 //! | `shrink`, `campaign`, `plan` | makes a failing case small; all cases of a kind, and replay files |
-//! | `shares` | campaigns that share a time take turns |
+//! | `time_slices` | campaigns that share a time take turns |
 //! | `habits` | scripts of Python's users, a campaign of `tests/python/habits` |
 //! | `coverage` | whether each function with a stream is called by some case |
 //! | `verdict`, `table`, `main` | what was found, how it is printed, and the command line |
@@ -51,10 +51,10 @@ pub mod model;
 pub mod plan;
 pub mod program;
 mod run;
-pub mod shares;
 pub mod shrink;
 mod slots;
 pub mod table;
+pub mod time_slices;
 pub mod trial;
 mod turns;
 pub mod verdict;

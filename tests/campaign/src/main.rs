@@ -7,8 +7,8 @@
 //! simulated hardware queues (1, 2 and 8) and each fault; `--seed N` takes one seed of b, c and e.
 //! The calls of a are made in each language that is here; Python needs its package in `PYTHONPATH`.
 //! `--uncovered c|python` prints the functions with a stream that no case of a calls.
-//! `--minutes` is the time of the search, which the kinds share by turns, and of which b has half; `--shrink`
-//! makes the case of a file smaller.
+//! `--minutes` is the time of the search, which the kinds share by turns: b has six parts of it, each other kind, and
+//! each language of a, has one. `--shrink` makes the case of a file smaller.
 //!
 //! Ends with 0 when nothing was found, 1 with findings, 2 when an argument is wrong.
 
@@ -23,8 +23,8 @@ use crossdock_campaign::habits::{Habits, run_file};
 use crossdock_campaign::kinds::Kind;
 use crossdock_campaign::plan::{Faults, Plan};
 use crossdock_campaign::program::{Case, Language};
-use crossdock_campaign::shares::{Shared, share};
 use crossdock_campaign::table::{Row, describe, table};
+use crossdock_campaign::time_slices::{TimeSliced, run_in_slices};
 use crossdock_campaign::verdict::{Finding, Verdict};
 use crossdock_campaign::world::{DEVICES, present};
 use crossdock_e2e::{ext_dev, report};
@@ -269,14 +269,14 @@ fn rows(arguments: &Arguments, trials: &dyn Fn() -> Trials) -> Result<Vec<Row>, 
     let mut habits = arguments
         .has_habits
         .then(|| Habits::new(devices, plan, &report));
-    let mut turned: Vec<&mut dyn Shared> = Vec::new();
+    let mut turned: Vec<&mut dyn TimeSliced> = Vec::new();
     for campaign in &mut campaigns {
         turned.push(campaign);
     }
     if let Some(habits) = &mut habits {
         turned.push(habits);
     }
-    share(&mut turned, plan.searching)?;
+    run_in_slices(&mut turned, plan.searching)?;
     let rows = campaigns.into_iter().map(Campaign::end);
     Ok(rows.chain(habits.map(Habits::end)).collect())
 }

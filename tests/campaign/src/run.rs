@@ -316,7 +316,7 @@ impl Run {
         // A look at memory waits for nothing, and is over before a host event is completed.
         if is_held && !matches!(op.call, Call::Peek { .. }) {
             match self.until_held(thread) {
-                Err(RecvTimeoutError::Timeout) if self.judge.goes_on(&op.call) => {
+                Err(RecvTimeoutError::Timeout) if self.judge.must_return_while_held(&op.call) => {
                     return self.without_waiting(thread);
                 }
                 Err(RecvTimeoutError::Timeout) => self.complete_all_host_events(),
@@ -433,9 +433,14 @@ impl Run {
         if let Some(turns) = &self.turns {
             turns.come_to_rest(self.limit);
         }
-        let lent = caller.as_ref().map_or(&[][..], |caller| caller.lent());
-        lent.iter()
-            .try_for_each(|lent| self.judge.lent(lent, self.limit))?;
+        let mut is_all_back = true;
+        for lent in caller.as_ref().map_or(&[][..], |caller| caller.lent()) {
+            is_all_back &= self.judge.lent(lent, self.limit)?;
+        }
+        if !is_all_back {
+            // Clients stay: what they lent may still come back, by a stream of theirs.
+            return Ok(());
+        }
         let gone = caller.map_or(Ok(()), |mut caller| caller.clients_go());
         match gone {
             Err(why) if !self.faulty => Err(Finding::new(What::Answer, why)),

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::fence::say;
 
-static BEGINS: Mutex<()> = Mutex::new(());
+static BEGINNING: Mutex<()> = Mutex::new(());
 
 thread_local! {
     static HELD: Cell<Option<MutexGuard<'static, ()>>> = const { Cell::new(None) };
@@ -15,41 +15,32 @@ thread_local! {
 
 /// Until what this gives is dropped, no other thread begins, and none forks.
 pub(crate) fn hold() -> MutexGuard<'static, ()> {
-    BEGINS.lock().unwrap_or_else(PoisonError::into_inner)
+    BEGINNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 extern "C" fn before_a_fork() {
     let held = hold();
-    // A thread that ends has nothing to keep it in, and then the fork does not wait.
+    // While the thread's own variables are destroyed there is nowhere to keep it: it is let go here, and a first call
+    // of another thread may begin during this fork.
     let _kept = HELD.try_with(|kept| kept.set(Some(held)));
 }
 
 /// In both processes: the thread that forked is the one that held it.
-extern "C" fn behind_a_fork() {
+extern "C" fn after_a_fork() {
     let _freed = HELD.try_with(Cell::take);
 }
 
 extern "C" fn register() {
-    // SAFETY: the functions take nothing and unwind nowhere, and the system forgets them with this library.
-    if unsafe {
-        libc::pthread_atfork(
-            Some(before_a_fork),
-            Some(behind_a_fork),
-            Some(behind_a_fork),
-        )
-    } != 0
+    // SAFETY: the handlers take nothing and do not unwind (`extern "C"`), and this library is never unloaded.
+    if unsafe { libc::pthread_atfork(Some(before_a_fork), Some(after_a_fork), Some(after_a_fork)) }
+        != 0
     {
         say!("crossdock-sim: a fork during the first call of a driver may hang");
     }
 }
 
-/// As the library is loaded: a thread that begins may be amid it when another one would register this.
+/// As the library is loaded: a thread that begins may be amid it when another one would register this. The loader calls
+/// what is in this section, as functions of C, before anything else of the library.
 #[used]
-// SAFETY: the loader calls what is in this section, as functions of C, before anything else of the library.
-#[cfg_attr(target_os = "linux", unsafe(link_section = ".init_array"))]
-// SAFETY: as above.
-#[cfg_attr(
-    target_vendor = "apple",
-    unsafe(link_section = "__DATA,__mod_init_func")
-)]
+#[unsafe(link_section = ".init_array")]
 static AS_IT_IS_LOADED: extern "C" fn() = register;

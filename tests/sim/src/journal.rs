@@ -1,5 +1,5 @@
 //! Reports as they come up, in `PID.N.open` of the folder for reports. An exit of the process that tells them removes
-//! it; what is left there is of a process that ended by `_exit`, a signal or `exec`, and `crossdock_sim/left.py` makes
+//! it; what is left there is of a process that ended by `_exit`, a signal or `exec`, and `crossdock_sim/recover.py` makes
 //! reports of it. The file is locked by the process, as long as that goes on.
 #![expect(unsafe_code, reason = "locks the file")]
 

@@ -78,7 +78,8 @@ pub fn explain(
 }
 
 /// As [`explain`], in the order of a stream: also what waits for the work that is on it. A move on a
-/// stream goes by the costs that are known, so nothing is measured.
+/// stream goes by the costs that are known, so nothing is measured. Only the copy finds out whether a
+/// plugin takes a strided layout on a stream; where it does not, the caller waits while it is packed.
 ///
 /// # Errors
 /// [`Error::Hook`]: `FORKED` for a stream of the process that this one was forked off.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::program::Element;
 
-/// A call of a client. Those who are not there, or in the way of whose own capture it is, leave it out.
+/// One call of a client. It is left out where that client does not exist, or captures in a mode that forbids it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_enums, reason = "the interpreter names each")]
 #[expect(missing_docs, reason = "places, as those of the calls of Crossdock")]
@@ -51,8 +51,8 @@ pub enum ClientCall {
         mode: u8,
     },
     /// A call fails by its arguments, and is HIP's last error of the thread; the other one forgets that.
-    Err,
-    Forget,
+    SetLastError,
+    ClearLastError,
     /// Planted: a call that its capture forbids.
     BreakCapture,
     /// Planted: work of somebody else's on its stream, which is captured with its own.

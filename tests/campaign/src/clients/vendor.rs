@@ -48,14 +48,14 @@ pub(crate) struct Before {
 /// Calls a function by its name.
 macro_rules! call {
     ($self:ident.$name:ident($($argument:expr => $type:ty),* $(,)?)) => {{
-        // SAFETY: the simulator has the function, with the types of the vendor's header.
+        // SAFETY: only the simulator is opened here, and it declares its functions with these types: handles as `u64`.
         let function = unsafe {
             $self.driver.get::<unsafe extern "C" fn($($type),*) -> c_int>(
                 stringify!($name).as_bytes(),
             )
         };
-        let function = function.expect("a function of the simulator");
-        // SAFETY: the arguments are live objects of the driver's, and places of this function's own.
+        let function = function.expect(concat!("the simulator has ", stringify!($name)));
+        // SAFETY: places for answers are the caller's own; handles and numbers are looked up, and wrong ones refused.
         match unsafe { function($($argument),*) } {
             0 => Ok(()),
             code => Err(code),
@@ -268,13 +268,13 @@ impl Vendor {
         either!(self, cuEventDestroy_v2, hipEventDestroy, (event => u64))
     }
 
-    /// A call that its arguments fail, where that is the thread's last error; whether it is.
-    pub(crate) fn err(&self) -> bool {
+    /// Makes a call fail by a wrong argument, which HIP keeps as the thread's last error; false where nothing is kept.
+    pub(crate) fn set_last_error(&self) -> bool {
         self.is_hip && call!(self.hipSetDevice(-1 => c_int)).is_err()
     }
 
     /// Forgets the thread's last error, where there is such a thing.
-    pub(crate) fn forget(&self) -> bool {
+    pub(crate) fn clear_last_error(&self) -> bool {
         if self.is_hip {
             let _last = call!(self.hipGetLastError());
         }

@@ -91,8 +91,8 @@ impl Writer {
         };
         let does = match self.random.below(14) {
             _ if client.captures.is_some() => ClientCall::EndCapture,
-            12 => ClientCall::Err,
-            13 => ClientCall::Forget,
+            12 => ClientCall::SetLastError,
+            13 => ClientCall::ClearLastError,
             0..=2 => return Some(self.lending(c, client)),
             3..=5 => return Some(self.taking(c, client)),
             6..=8 => return Some(self.capturing(c, client)),
@@ -335,7 +335,7 @@ mod tests {
             .filter(|ops| ops_beside_clients(ops).len() > 2)
             .count();
         let shown = with(|does| matches!(does, ClientCall::CaptureShown { .. }));
-        let errs = with(|does| matches!(does, ClientCall::Err));
+        let errs = with(|does| matches!(does, ClientCall::SetLastError));
         let often = [captures, lends, takes, enters, beside];
         assert!(often.iter().all(|programs| *programs >= 40), "{often:?}");
         assert!(shown >= 15 && errs >= 25, "{shown} {errs}");

@@ -1,7 +1,7 @@
 //! Random programs: the same for the same seed, and mostly of calls that are not refused.
 
 mod clients;
-mod ends;
+mod sequences;
 
 use std::collections::VecDeque;
 

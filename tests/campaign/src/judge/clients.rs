@@ -189,7 +189,9 @@ impl Judge {
         if count == 1 || self.faulty {
             return Ok(());
         }
-        let why = format!("{count} things were captured, and 1 is the client's");
+        let why = format!(
+            "the captured graph has {count} nodes, where the client put 1: Crossdock's work got in, or the client's was lost"
+        );
         Err(Finding::new(What::Answer, why))
     }
 

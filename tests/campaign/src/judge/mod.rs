@@ -86,7 +86,7 @@ impl Judge {
 
     /// Whether a call has to answer although its stream is held: a copy of compact elements on a direct route. Others
     /// wait where the plugin cannot lay them out on a stream.
-    pub(crate) fn goes_on(&self, call: &Call) -> bool {
+    pub(crate) fn must_return_while_held(&self, call: &Call) -> bool {
         let Call::To {
             of,
             way: Way::Direct,
@@ -469,9 +469,7 @@ impl Judge {
 
     /// A call failed. Without faults that is a refusal, which changes nothing, or a finding.
     fn failed(&mut self, call: &Call, touched: &Touched, error: &Failed) -> Result<(), Finding> {
-        if matches!(call, Call::Import { .. })
-            && let Call::Import { x, .. } = call
-        {
+        if let Call::Import { x, .. } = call {
             self.exports.remove(x);
         }
         if let Call::Hold { e, .. } = call {
@@ -526,21 +524,22 @@ impl Judge {
         status == Status::CONFLICT || status == Status::PERMISSION && !is_of_host
     }
 
-    /// What was lent comes back once nobody has it; not at once, where work was under way.
-    pub(crate) fn lent(&self, lent: &Lent, limit: Duration) -> Result<(), Finding> {
+    /// What was lent comes back once nobody has it; not at once, where work was under way. Whether it is back: with
+    /// faults it may be leaked, or come later, for other programs leak too.
+    pub(crate) fn lent(&self, lent: &Lent, limit: Duration) -> Result<bool, Finding> {
         let end = Instant::now() + limit;
         loop {
             match lent.check() {
                 Err(why) if why.starts_with("left") => {
                     if self.faulty && crossdock::counted_leaks() > 0 {
-                        return Ok(());
+                        return Ok(false);
                     }
                     if Instant::now() > end {
                         return Err(Finding::new(What::Left, why));
                     }
                 }
                 Err(why) => return Err(Finding::new(What::WrongByte, why)),
-                Ok(()) => return Ok(()),
+                Ok(()) => return Ok(true),
             }
             std::thread::park_timeout(Duration::from_millis(1));
         }
@@ -611,17 +610,21 @@ mod tests {
             stream,
         };
         let mut judge = Judge::new(false, false);
-        assert!(!judge.goes_on(&to(Way::Direct, Some(0))));
+        assert!(!judge.must_return_while_held(&to(Way::Direct, Some(0))));
         judge.held.insert(0);
-        assert!(judge.goes_on(&to(Way::Direct, Some(0))));
+        assert!(judge.must_return_while_held(&to(Way::Direct, Some(0))));
         let may_wait = [
             to(Way::Staged, Some(0)),
             to(Way::Direct, Some(1)),
             to(Way::Direct, None),
             Call::SyncStream { s: 0 },
         ];
-        assert!(may_wait.iter().all(|call| !judge.goes_on(call)));
+        assert!(
+            may_wait
+                .iter()
+                .all(|call| !judge.must_return_while_held(call))
+        );
         judge.faulty = true;
-        assert!(!judge.goes_on(&to(Way::Direct, Some(0))));
+        assert!(!judge.must_return_while_held(&to(Way::Direct, Some(0))));
     }
 }

@@ -1,10 +1,10 @@
 //! The kinds of campaigns: each gives its cases by number.
 
-mod at_once;
 mod blocked;
 mod layouts;
 mod leaving;
 mod random;
+mod synchronous;
 
 pub(crate) use self::blocked::each_call;
 
@@ -54,7 +54,7 @@ impl Kind {
 
     /// How many parts of a time that the kinds share it has: random programs find most of what nobody thought of.
     #[must_use]
-    pub const fn parts(self) -> u32 {
+    pub const fn weight(self) -> u32 {
         match self {
             Self::Random => 6,
             _ => 1,

@@ -5,7 +5,7 @@
 
 use crossdock_sdk::abi::Status;
 
-use super::at_once::work;
+use super::synchronous::synchronous_calls;
 use crate::generate::{Random, Setup, drivers, program};
 use crate::plan::Plan;
 use crate::program::{Case, Ending, Engine, Language};
@@ -41,7 +41,7 @@ const HOOKS: [&str; 26] = [
 ];
 
 /// What is made to fail in a driver, by the names of both vendors. What gives things back is left out: who is
-/// refused that may leave them. One `*` in a name stands for any text; with two it is the name of none.
+/// refused that may leave them. A name has at most one `*`, for any text: with two a fault never strikes.
 const FUNCTIONS: [&str; 22] = [
     "cuStreamCreate",
     "hipStreamCreateWithFlags",
@@ -66,8 +66,8 @@ const FUNCTIONS: [&str; 22] = [
     "*StreamSynchronize",
     "*EventSynchronize",
 ];
-/// Work that fails as it runs. Of what has pageable memory at an end the call itself tells, as the driver waits there: so
-/// what has not is named for itself too.
+/// Operations that fail as they run. A call with pageable memory waits, and tells of the failure itself: so calls
+/// without are named too.
 const WORK: [&str; 10] = [
     "cuMemcpy*",
     "hipMemcpy*",
@@ -84,9 +84,9 @@ const WORK: [&str; 10] = [
 /// by which the device is lost.
 const CODES: [&str; 5] = ["2", "1", "801", "999", "719!"];
 /// Up to which call the one is drawn that fails.
-const CALLS: u64 = 16;
+const LAST_FAULTY_CALL: u64 = 16;
 /// The same of work, of which each name has less.
-const WORKS: u64 = 6;
+const LAST_FAULTY_OPERATION: u64 = 6;
 const QUEUES: [u32; 3] = [1, 2, 8];
 const POLICIES: [&str; 3] = ["seeded", "lazy", "threads"];
 
@@ -155,7 +155,7 @@ fn variant(devices: &[String], seed: u64, queues: u32, status: Status) -> Case {
             .map(|number| {
                 let mut ops = Vec::new();
                 if is_of_work {
-                    ops = work(&mut failing, devices);
+                    ops = synchronous_calls(&mut failing, devices);
                 }
                 ops.extend(program(seed * 8 + number, setup));
                 ops
@@ -181,12 +181,15 @@ fn driver_faults(random: &mut Random, is_of_work: bool) -> String {
 
 fn driver_fault(random: &mut Random) -> String {
     let (name, code) = (random.one(&FUNCTIONS), random.one(&CODES));
-    format!("{name}@{}={code}", 1 + random.below(CALLS))
+    format!("{name}@{}={code}", 1 + random.below(LAST_FAULTY_CALL))
 }
 
 fn work_fault(random: &mut Random) -> String {
     let (name, code) = (random.one(&WORK), random.one(&CODES));
-    format!("exec:{name}@{}={code}", 1 + random.below(WORKS))
+    format!(
+        "exec:{name}@{}={code}",
+        1 + random.below(LAST_FAULTY_OPERATION)
+    )
 }
 
 #[cfg(test)]

@@ -140,8 +140,8 @@ impl Slots {
             ClientCall::JoinCapture if client.is_capturing() => {
                 told("work", client.join_capture())?
             }
-            ClientCall::Err if client.session.vendor.err() => {}
-            ClientCall::Forget if client.session.vendor.forget() => {}
+            ClientCall::SetLastError if client.session.vendor.set_last_error() => {}
+            ClientCall::ClearLastError if client.session.vendor.clear_last_error() => {}
             ClientCall::EnterSilently => drop(told("context", client.enter())?),
             ClientCall::FreeEarly { .. } => freed_early.iter().for_each(|block| block.give_back()),
             _ => return Err(Stop::Empty),

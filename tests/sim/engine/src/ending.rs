@@ -1,5 +1,5 @@
-//! The end of a process: work that nobody waited for is judged as ever, and not done, but for what stays in the devices'
-//! memory. Host memory may be gone by then, and what a host function would need, too.
+//! What a process leaves as it exits: it is checked as ever and not run, but for copies and fills inside of memory that
+//! the simulator allocated. Other host memory may be gone by then, and what a host function would need, too.
 
 use crate::op::Body;
 use crate::state::{Phase, State};
@@ -7,7 +7,7 @@ use crate::{Condition, Engine, Word};
 
 impl Engine {
     /// Judges all work that is left and that can run, in the order of submission. From here on no byte of host memory
-    /// is read or written, and no host function is called: what stands behind one is judged as if it had returned. What
+    /// is read or written but what the simulator allocated, and no host function is called: what stands behind one is judged as if it had returned. What
     /// runs at this moment is not waited for, and neither is what host code would have to do first.
     pub fn judge_what_is_left(&self) {
         let Ok(mut state) = self.shared.here() else {

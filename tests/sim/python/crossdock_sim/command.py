@@ -102,7 +102,7 @@ def shrink(options: argparse.Namespace) -> int:
     from crossdock_sim import shrink
 
     if options.policy not in (None, "seeded"):
-        print(f"crossdock-sim: shrink is of the policy seeded: {options.policy} makes no choices by a seed", file=sys.stderr)
+        print(f"crossdock-sim: shrink needs the policy seeded, since {options.policy} makes no choices by a seed: leave out --policy", file=sys.stderr)
         return 2
     made = shrink.shrink(options.command, words(options))
     if made is None:

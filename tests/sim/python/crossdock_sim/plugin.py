@@ -58,7 +58,7 @@ def pytest_configure(config: pytest.Config) -> None:
     options = ("policy", "set", "seed", "seeds", "json", "sarif")
     said = " ".join(f"--xd-{name}" for name in options if config.getoption(f"--xd-{name}"))
     if said:
-        raise pytest.UsageError(f"{said}: this runs over no simulator (--xd-sim-cuda N, or crossdock-sim run)")
+        raise pytest.UsageError(f"{said} needs simulated GPUs: add --xd-sim-cuda N or --xd-sim-rocm N, or start pytest by crossdock-sim run")
 
 
 def gives_back(item: pytest.Item, nextitem: pytest.Item | None) -> pytest.TestReport:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
-from crossdock_sim import control, left, libraries
+from crossdock_sim import control, libraries, recover
 from crossdock_sim.reports import Report, in_folder
 
 # What the simulator does where nothing is said. By `lazy` all seeds do the same.
@@ -47,7 +47,7 @@ class Run:
         return self.ended or (3 if self.reports else 0)
 
 
-def refusal(why: str) -> NoReturn:
+def exit_with_error(why: str) -> NoReturn:
     """Ends this process, as one that cannot do what it was told to."""
     print(f"crossdock-sim: {why}", file=sys.stderr)
     raise SystemExit(2)
@@ -58,7 +58,8 @@ def core() -> Path:
     named = os.environ.get("CROSSDOCK_SIM_LIBRARY")
     found = Path(named) if named else libraries.READY / libraries.CORE
     if not found.is_file():
-        sys.exit(f"crossdock-sim: {found} is not there; CROSSDOCK_SIM_LIBRARY names another one")
+        install = "install the wheel crossdock-sim, or build it (cargo build -p crossdock-sim) and let"
+        exit_with_error(f"{found} is not there: {install} CROSSDOCK_SIM_LIBRARY name target/debug/libcrossdock_sim.so")
     return found
 
 
@@ -70,7 +71,7 @@ def run(command: list[str], words: Mapping[str, str], environment: Mapping[str, 
     folder = Path(tempfile.mkdtemp(prefix="crossdock-sim-"))
     try:
         if why := control.refused_words(core(), libraries.text_of(words)):
-            refusal(why)
+            exit_with_error(why)
         libraries.put(folder, core(), words)
         told = folder / "told"
         told.mkdir()
@@ -91,7 +92,7 @@ def run(command: list[str], words: Mapping[str, str], environment: Mapping[str, 
 def found(told: Path) -> Iterator[dict[str, Any]]:
     """What processes reported, and what failed a test of the pytest plugin."""
     # No process is waited for any more: what one left is read, and what one has not told yet is its own.
-    left.settle(told)
+    recover.recover_reports(told)
     yield from in_folder(told)
     yield from in_folder(told, "failed")
 

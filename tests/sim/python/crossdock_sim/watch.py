@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from crossdock_sim import control, left, runs
+from crossdock_sim import control, recover, runs
 from crossdock_sim.reports import Call, Report, different, in_folder, in_lines
 
 
@@ -22,7 +22,7 @@ WHY = {
 }
 
 
-def refusal(made: dict[str, Any]) -> str:
+def unsupported_call(made: dict[str, Any]) -> str:
     """A call of what is not simulated."""
     call = Call.read(made["call"], None)
     why = WHY.get(call.function, "")
@@ -90,7 +90,7 @@ class Watch:
     def new(self) -> Iterator[Report]:
         """What was reported since this was asked last."""
         made = list(control.take_reports())
-        left.settle(self.folder)
+        recover.recover_reports(self.folder)
         for file in sorted(self.folder.glob("*.reports")):
             # A process that goes on writes into a new one.
             taken = file.with_suffix(".taken")
@@ -107,7 +107,7 @@ class Watch:
         if phase == "teardown":
             control.begin_anew(self.now)
         self.found += self.new()
-        self.refused += map(refusal, control.take_refused())
+        self.refused += map(unsupported_call, control.take_refused())
         places = {report.calls[-1].place for report in self.found if report.is_unordered}
         others = [report for report in self.found if not report.is_unordered]
         # A test that was skipped did not come to all that it was to do.
@@ -133,8 +133,12 @@ class Watch:
 
     def text(self, places: int) -> str:
         """All that was reported in the test, and how it is repeated."""
-        expected = f", and {self.expected} expected" if self.expected else ""
-        head = f"{places} place{'s' * (places != 1)} in this test race{'s' * (places == 1)}{expected}"
+        others = len([report for report in different(self.found) if not report.is_unordered])
+        heads = [f"{others} report{'s' * (others != 1)} of another kind"] if others else []
+        if places or self.expected or not others:
+            expected = f", and xd_races says {self.expected}" if self.expected else ""
+            heads.insert(0, f"{places} place{'s' * (places != 1)} in this test race{'s' * (places == 1)}{expected}")
+        head = "; ".join(heads)
         reports = [report.text() for report in different(self.found)]
         head = f"crossdock-sim, seed {self.now}, policy {self.policy}: {head}"
         # Services show the first line.

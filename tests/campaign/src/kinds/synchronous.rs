@@ -8,7 +8,7 @@ use crate::program::{Call, Element, Op, Way};
 const ROUNDS: usize = 4;
 
 /// Such calls over these devices, of which each vendor has some.
-pub(super) fn work(random: &mut Random, devices: &[String]) -> Vec<Op> {
+pub(super) fn synchronous_calls(random: &mut Random, devices: &[String]) -> Vec<Op> {
     let vendor = random.one(&["cuda", "rocm"]);
     let of = |vendor: &str| -> Vec<usize> {
         let all = (0..devices.len()).filter(|device| devices[*device].starts_with(vendor));

@@ -1,18 +1,18 @@
-//! Campaigns that share a time: they take turns, so that each has begun soon, and what one finds does not wait for
-//! all that the others do.
+//! Divides the time of a search among campaigns, by their weights: they take turns, so that each has begun soon, and
+//! what one finds does not wait for all that the others do.
 
 use std::time::Duration;
 
-/// How long a turn takes for each part of the time that a campaign has.
-const TURN: Duration = Duration::from_secs(1);
+/// How long a turn takes, times the weight of the campaign.
+const SLICE: Duration = Duration::from_secs(1);
 
 /// A campaign that goes on from turn to turn.
-pub trait Shared {
-    /// How many parts of the time it has.
-    fn parts(&self) -> u32;
+pub trait TimeSliced {
+    /// Its part of the time, against those of the others.
+    fn weight(&self) -> u32;
 
     /// Whether it has all of its time in one turn: it cannot go on where it was.
-    fn is_one_piece(&self) -> bool {
+    fn runs_once(&self) -> bool {
         false
     }
 
@@ -28,12 +28,15 @@ pub trait Shared {
     ) -> Result<(Duration, bool), String>;
 }
 
-/// Runs all campaigns: each in the time that is its part of the whole, or one behind the other to their ends. What one
+/// Runs all campaigns: each in the time that its weight gives it of the whole, or one behind the other to their ends. What one
 /// leaves goes to the others.
 ///
 /// # Errors
 /// The first that could not begin.
-pub fn share(campaigns: &mut [&mut dyn Shared], whole: Option<Duration>) -> Result<(), String> {
+pub fn run_in_slices(
+    campaigns: &mut [&mut dyn TimeSliced],
+    whole: Option<Duration>,
+) -> Result<(), String> {
     let Some(whole) = whole else {
         let mut before = Duration::ZERO;
         for campaign in campaigns {
@@ -41,20 +44,20 @@ pub fn share(campaigns: &mut [&mut dyn Shared], whole: Option<Duration>) -> Resu
         }
         return Ok(());
     };
-    let parts: u32 = campaigns.iter().map(|campaign| campaign.parts()).sum();
+    let weights: u32 = campaigns.iter().map(|campaign| campaign.weight()).sum();
     let mut spent = vec![Some(Duration::ZERO); campaigns.len()];
     let mut before = Duration::ZERO;
     while before < whole
         && let Some(next) = next(campaigns, &spent)
     {
         let campaign = &mut campaigns[next];
-        let limit = match campaign.is_one_piece() {
-            true => whole / parts.max(1) * campaign.parts(),
-            false => TURN * campaign.parts(),
+        let limit = match campaign.runs_once() {
+            true => whole / weights.max(1) * campaign.weight(),
+            false => SLICE * campaign.weight(),
         };
         let (searched, is_over) = campaign.turn(before, Some(limit.min(whole - before)))?;
         before += searched;
-        let is_over = is_over || campaign.is_one_piece();
+        let is_over = is_over || campaign.runs_once();
         spent[next] = spent[next]
             .filter(|_| !is_over)
             .map(|spent| spent + searched);
@@ -62,12 +65,12 @@ pub fn share(campaigns: &mut [&mut dyn Shared], whole: Option<Duration>) -> Resu
     Ok(())
 }
 
-/// The campaign that is furthest behind; of several, the one with the largest part, and then the first.
-fn next(campaigns: &[&mut dyn Shared], spent: &[Option<Duration>]) -> Option<usize> {
+/// The campaign that is furthest behind; of several, the one with the largest weight, and then the first.
+fn next(campaigns: &[&mut dyn TimeSliced], spent: &[Option<Duration>]) -> Option<usize> {
     let with_parts = spent.iter().zip(campaigns).enumerate();
     let behind = with_parts.filter_map(|(at, (spent, campaign))| {
-        let parts = campaign.parts().max(1);
-        Some(((*spent)? / parts, std::cmp::Reverse(parts), at))
+        let weight = campaign.weight().max(1);
+        Some(((*spent)? / weight, std::cmp::Reverse(weight), at))
     });
     behind.min().map(|(_, _, at)| at)
 }
@@ -80,20 +83,20 @@ mod tests {
 
     /// One that notes its turns, and ends after so many.
     struct Noting<'a> {
-        parts: u32,
-        is_one_piece: bool,
+        weight: u32,
+        runs_once: bool,
         turns: usize,
         name: char,
         notes: &'a RefCell<Vec<(char, Option<Duration>)>>,
     }
 
-    impl Shared for Noting<'_> {
-        fn parts(&self) -> u32 {
-            self.parts
+    impl TimeSliced for Noting<'_> {
+        fn weight(&self) -> u32 {
+            self.weight
         }
 
-        fn is_one_piece(&self) -> bool {
-            self.is_one_piece
+        fn runs_once(&self) -> bool {
+            self.runs_once
         }
 
         fn turn(
@@ -107,25 +110,25 @@ mod tests {
         }
     }
 
-    /// The turns of campaigns with these names, parts, pieces and ends.
+    /// The turns of campaigns with these names, weights, whether they run once, and ends.
     fn turns(
         of: &[(char, u32, bool, usize)],
         whole: Option<Duration>,
     ) -> Vec<(char, Option<Duration>)> {
         let notes = RefCell::default();
-        let of = of.iter().map(|&(name, parts, is_one_piece, turns)| Noting {
-            parts,
-            is_one_piece,
+        let of = of.iter().map(|&(name, weight, runs_once, turns)| Noting {
+            weight,
+            runs_once,
             turns,
             name,
             notes: &notes,
         });
         let mut of: Vec<Noting<'_>> = of.collect();
-        let mut all: Vec<&mut dyn Shared> = Vec::new();
+        let mut all: Vec<&mut dyn TimeSliced> = Vec::new();
         for one in &mut of {
             all.push(one);
         }
-        share(&mut all, whole).unwrap();
+        run_in_slices(&mut all, whole).unwrap();
         notes.into_inner()
     }
 

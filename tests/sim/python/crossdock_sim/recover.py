@@ -13,11 +13,12 @@ from pathlib import Path
 from crossdock_sim.reports import Report, in_lines
 
 
-def settle(folder: Path) -> list[tuple[int, str]]:
+def recover_reports(folder: Path) -> list[tuple[int, str]]:
     """Makes it reports as those of any other process: of each process what is new of it, as lines."""
-    settled = []
+    recovered = []
     for file in sorted(folder.rglob("*.open")):
         process = int(file.name.partition(".")[0])
+        # Not our own: to close any descriptor of a file gives up every lock that this process has on it.
         text = left_in(file) if process != os.getpid() else ""
         if not text:
             continue
@@ -29,8 +30,8 @@ def settle(folder: Path) -> list[tuple[int, str]]:
             add.write(new)
         file.unlink()
         if new:
-            settled.append((process, new))
-    return settled
+            recovered.append((process, new))
+    return recovered
 
 
 def left_in(file: Path) -> str:
@@ -47,7 +48,7 @@ def left_in(file: Path) -> str:
 
 def main(folder: str) -> None:
     """Tells of it, for `scripts/with-sim`."""
-    for process, lines in settle(Path(folder)):
+    for process, lines in recover_reports(Path(folder)):
         print(f"crossdock-sim: process {process} ended by _exit, a signal or exec, and had reported:", file=sys.stderr)
         for made in in_lines(lines):
             print(Report.read(made, 0, "").text(), file=sys.stderr)
