@@ -350,6 +350,10 @@ const fn hint_for(status: Status) -> &'static str {
             "end what is in its way: drop the host view of mapped memory or the registration of host memory, \
              or take a copy in its place"
         }
+        Status::CAPTURING => "end the capture first, or use a stream that nobody captures",
+        Status::DEVICE_LOST => {
+            "use another device: a lost one works again in a new process at the earliest"
+        }
         Status::TIMEOUT => "wait longer, or complete what the work waits for",
         Status::UNSUPPORTED => "try another route or another device",
         Status::NOT_OWNER => {

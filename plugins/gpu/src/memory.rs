@@ -107,16 +107,35 @@ impl<V: Vendor> Allocation<V> {
         pool: u64,
         size: u64,
     ) -> Result<Self, Fault> {
-        let address = take(inside, home, pool, (size, home.stream))?;
+        let give_back = |address| {
+            // SAFETY: nobody was given the memory.
+            device.report(unsafe { inside.vendor().free_on(address, home.stream) });
+        };
+        let once = || -> Result<(u64, Progress), Fault> {
+            let address = take(inside, home, pool, (size, home.stream))?;
+            let now = settle(inside, home, MOMENT_NS);
+            if matches!(now, Progress::Failed(_)) {
+                // This allocation, or what was put there before it, failed as it ran. All of it is over, so this does not
+                // wait: the stream forgets the failure, which would be that of every later allocation.
+                let _told = inside.vendor().synchronize_stream(home.stream);
+                give_back(address);
+            }
+            Ok((address, now))
+        };
+        let (address, now) = match once()? {
+            (_, Progress::Failed(_)) => once()?,
+            made => made,
+        };
         let made = Self::new(device, address, size, Source::Pool);
-        if !settle(inside, home, MOMENT_NS) {
-            // The device did not get there in time, so every use waits for this point instead.
-            let ready = NativeEvent::record(device, inside, home.context, home.stream);
-            let ready = ready.inspect_err(|_| {
-                // SAFETY: nobody was given the memory.
-                device.report(unsafe { inside.vendor().free_on(address, home.stream) });
-            })?;
-            *locked(&made.ready) = Some(ready);
+        match now {
+            Progress::Done => {}
+            Progress::Failed(fault) => return Err(fault),
+            Progress::Running => {
+                // The device did not get there in time, so every use waits for this point instead.
+                let ready = NativeEvent::record(device, inside, home.context, home.stream);
+                let ready = ready.inspect_err(|_| give_back(address))?;
+                *locked(&made.ready) = Some(ready);
+            }
         }
         Ok(made)
     }
@@ -246,11 +265,12 @@ impl<V: Vendor> Allocation<V> {
     pub(crate) fn get_ready(&self, inside: &Entered<'_, V>, stream: u64) -> Result<(), Fault> {
         let ready = locked(&self.ready).clone();
         let Some(ready) = ready else { return Ok(()) };
-        if ready.progress()?.is_over() {
+        if ready.progress()? == Progress::Done {
             let passed = locked(&self.ready).take();
             drop(passed);
             return Ok(());
         }
+        // One that failed too: whoever uses the memory inherits that.
         inside.ask(|vendor| vendor.wait_event(stream, ready.raw))
     }
 
@@ -298,10 +318,11 @@ fn take<V: Vendor>(
     }
 }
 
-/// Whether the device has carried out all allocations and frees so far. Waits for a short time only: work that the
+/// Whether the device has carried out all allocations and frees so far; it may be running them too where the driver
+/// cannot be asked. Waits for a short time only: work that the
 /// host holds up may share a hardware queue, and keep the device from getting there. On a busy machine the time may
 /// pass while this thread does not run, so it asks a number of times first.
-pub(crate) fn settle<V: Vendor>(inside: &Entered<'_, V>, home: Home, moment_ns: u64) -> bool {
+pub(crate) fn settle<V: Vendor>(inside: &Entered<'_, V>, home: Home, moment_ns: u64) -> Progress {
     let ask = || Progress::ask(inside, |vendor| vendor.query_stream(home.stream));
     let mut answer = ask();
     for _ in 0..QUESTIONS {
@@ -315,7 +336,7 @@ pub(crate) fn settle<V: Vendor>(inside: &Entered<'_, V>, home: Home, moment_ns: 
         let moment = Deadline::after(limit(moment_ns));
         answer = crate::progress::wait_until_over(moment, ask);
     }
-    answer == Ok(Progress::Done)
+    answer.unwrap_or(Progress::Running)
 }
 
 /// A block of pinned memory, idle or new. It belongs to the device's own context, whichever is current: a context of

@@ -142,7 +142,11 @@ impl<V: Vendor> Wrap for Gpu<V> {
             let why = "the default stream of a thread is reached from that thread alone";
             return Err(Fault::unsupported(operation, why).into());
         } else if native < FIRST_ADDRESS {
-            return Err(Fault::invalid(operation, format!("{native} is no stream")).into());
+            let defaults = V::DEFAULT_STREAMS;
+            let why = format!(
+                "{native} is no stream: give a stream's handle, or a default stream's number (one of {defaults:?})"
+            );
+            return Err(Fault::invalid(operation, why).into());
         } else {
             // SAFETY: `wrap` needs a live stream: the caller promises it.
             unsafe { Stream::wrap(device, native) }?

@@ -65,7 +65,9 @@ impl<V: Vendor> Stream<V> {
             _ => fault,
         })?;
         if ordinal != device.ordinal {
-            let why = format!("the stream belongs to device {ordinal} of the driver");
+            let why = format!(
+                "the stream belongs to device {ordinal} of the driver: wrap it for that one"
+            );
             return Err(Fault::invalid(operation, why));
         }
         Ok(Self::new(device, raw, context, false))

@@ -27,7 +27,7 @@ static COPY_REQUIRED: PyOnceLock<Py<PyType>> = PyOnceLock::new();
 static TIMEOUT: PyOnceLock<Py<PyType>> = PyOnceLock::new();
 
 const CONFLICT_HINT: &str = "end what is in its way: drop the view that `t.to(\"cpu\")` gave, or take it \
-                             with `copy=True`";
+                             with `copy=True`; of memory that is registered, the registration";
 
 const RETIRED_HINT: &str = "load the plugin again and name the device anew, as in `xd.device(\"opencl:0\")`; \
                             tensors of the retired plugin cannot be read any more";

@@ -71,24 +71,30 @@ impl<'a> Accesses<'a> {
         check(self.reads).and_then(|()| check(self.writes))
     }
 
-    /// The devices of `maker`'s plugin that work by it is about.
-    fn devices(self, maker: &'a Device) -> impl Iterator<Item = &'a Device> + Clone {
+    /// The devices of `maker`'s plugin that work by it is about. The stream may be of none of the tensors' devices.
+    fn devices(
+        self,
+        maker: &'a Device,
+        stream: Option<&'a Stream>,
+    ) -> impl Iterator<Item = &'a Device> + Clone {
         let tensors = [self.reads, self.writes].into_iter().flatten();
-        let devices = tensors.map(Tensor::device);
+        let devices = tensors
+            .map(Tensor::device)
+            .chain(stream.map(Stream::device));
         let own = devices.filter(|device| device.is_of(maker.plugin()));
         std::iter::once(maker).chain(own)
     }
 
     /// Refuses work on a device that was lost.
-    fn check_not_lost(self, maker: &Device) -> Result<(), Error> {
-        let mut devices = self.devices(maker);
+    fn check_not_lost(self, maker: &Device, stream: Option<&Stream>) -> Result<(), Error> {
+        let mut devices = self.devices(maker, stream);
         devices.try_for_each(|device| device.check_not_lost("copy"))
     }
 
     /// Remembers which device is lost where the answer of a hook says so.
     #[cold]
-    fn notice_lost(self, maker: &Device, error: &Error) {
-        lost::notice(self.devices(maker), error);
+    fn notice_lost(self, maker: &Device, stream: Option<&Stream>, error: &Error) {
+        lost::notice(self.devices(maker, stream), error);
     }
 
     /// Begins a call that uses the tensors. It is over when the answer is dropped.
@@ -203,9 +209,9 @@ pub(crate) fn run(
     work: impl FnOnce(StreamHandle) -> Result<(), Error>,
 ) -> Result<(), Error> {
     accesses.check_claims()?;
-    accesses.check_not_lost(maker)?;
+    accesses.check_not_lost(maker, stream)?;
     let _calls = accesses.begin();
-    let work = |stream| work(stream).inspect_err(|error| accesses.notice_lost(maker, error));
+    let work = |on| work(on).inspect_err(|error| accesses.notice_lost(maker, stream, error));
     let Some(stream) = stream else {
         return run_synchronously(accesses, work);
     };

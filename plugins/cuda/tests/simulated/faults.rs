@@ -79,11 +79,12 @@ fn hold(cuda: &Cuda, stream: StreamHandle) -> Result<(), Error> {
 }
 
 /// What an exchange calls, with how it is called first.
-const CALLED: [&str; 16] = [
+const CALLED: [&str; 17] = [
     "cuDevicePrimaryCtxRetain",
     "cuStreamCreate",
     "cuMemPoolCreate",
     "cuMemAllocFromPoolAsync",
+    "exec:cuMemAllocFromPoolAsync",
     "cuMemHostAlloc",
     "cuMemcpyHtoDAsync_v2",
     "cuMemcpyDtoHAsync_v2",

@@ -113,6 +113,49 @@ fn a_device_that_is_lost_on_any_way_is_told_and_the_others_go_on() {
     }
 }
 
+const NEIGHBOUR: &str = "CROSSDOCK_NEIGHBOUR";
+
+#[test]
+fn a_stream_of_a_lost_device_takes_no_other_device_with_it() {
+    let name = "losses::a_stream_of_a_lost_device_takes_no_other_device_with_it";
+    if std::env::var_os(NEIGHBOUR).is_some() {
+        return lose_the_stream(&Driver::open());
+    }
+    for policy in POLICIES {
+        let Some((code, told)) = run_over(name, policy, &[(NEIGHBOUR, "1")]) else {
+            return;
+        };
+        assert_eq!(code, Some(0), "{policy:?}: {told}");
+    }
+}
+
+/// A tensor of one device is filled on a stream of the other one, which is lost by that.
+fn lose_the_stream(driver: &Driver) {
+    let foreign = Foreign::new(driver);
+    let rig = Rig::open_with_others(&foreign).unwrap();
+    let [well, lost, ..] = rig.cuda.as_slice() else {
+        panic!("two devices");
+    };
+    let layout = Layout::compact(Dtype::UINT8, &[64]).unwrap();
+    let tensor = Tensor::empty(well, &layout).unwrap();
+    let stream = Stream::new(lost).unwrap();
+    tensor.fill(&[7], Some(&stream)).unwrap();
+    stream.synchronize(LIMIT).unwrap();
+    driver.arm("cuEventRecord@1=719!");
+    let refused = tensor.fill(&[1], Some(&stream)).unwrap_err();
+    assert_eq!(driver.disarm(), 1, "nothing was lost");
+    names_the_loss(&refused, "a fill", "=719!", lost);
+    let again = tensor.fill(&[1], Some(&stream)).unwrap_err();
+    let why = again.why();
+    assert!(why.contains(&format!("`{lost}` was lost; ")), "{why}");
+    let mut others = vec![well];
+    others.extend(&rig.others);
+    round(&rig, &others).unwrap();
+    // Nobody can tell the end of what the lost device was doing.
+    driver.take_reports();
+    let _left = std::mem::ManuallyDrop::new(rig);
+}
+
 /// Demands that an error names the device, the call that lost it, and the driver's code.
 fn names_the_loss(error: &Error, place: &str, fault: &str, lost: &Device) {
     let code = fault.rsplit('=').next().unwrap().trim_end_matches('!');

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::clock::Clock;
 use crate::engine::Locked;
 use crate::op::Body;
+use crate::policy::seeded;
 use crate::state::{State, StreamState};
 use crate::wait::Goal;
 use crate::{Engine, Error, Event, Failure, Policy, ReportKind, Site, Stream};
@@ -165,11 +166,14 @@ impl Engine {
     }
 
     /// A poll moves things: `Lazy` runs one operation of those that are missing, and where
-    /// these wait for the host, another one: what the host waits for may be behind it.
-    pub(crate) fn after_a_vain_query(&self, state: Locked<'_>, goal: &Goal) {
-        if self.shared.config.policy == Policy::Lazy
-            && let Some(queue) = state.needed(goal).or_else(|| state.first_runnable())
-        {
+    /// these wait for the host, another one: what the host waits for may be behind it. `Seeded` runs some one.
+    pub(crate) fn after_a_vain_query(&self, mut state: Locked<'_>, goal: &Goal) {
+        let next = match self.shared.config.policy {
+            Policy::Lazy => state.needed(goal).or_else(|| state.first_runnable()),
+            Policy::Seeded => seeded::behind_a_vain_query(&mut state),
+            Policy::Threads => None,
+        };
+        if let Some(queue) = next {
             drop(self.shared.run(state, queue));
         }
     }

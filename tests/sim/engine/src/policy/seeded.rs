@@ -33,6 +33,19 @@ fn at_this_call(random: &mut Random) -> usize {
     }
 }
 
+/// What runs behind a question that was answered by no: where little runs at calls, the fourth of them has something, so
+/// that who asks again and again has not to ask for ever.
+pub(crate) fn behind_a_vain_query(state: &mut State) -> Option<usize> {
+    if state.random.seed() % 3 == 1 {
+        return None;
+    }
+    let stops = state.random.below(4) != 0;
+    if stops && !state.choices.matter() {
+        return None;
+    }
+    pick(state, Some(stops))
+}
+
 /// A queue whose head can run.
 pub(crate) fn choose(state: &mut State) -> Option<usize> {
     pick(state, None)
