@@ -352,7 +352,7 @@ const fn hint_for(status: Status) -> &'static str {
         }
         Status::CAPTURING => "end the capture first, or use a stream that nobody captures",
         Status::DEVICE_LOST => {
-            "use another device: a lost one works again in a new process at the earliest"
+            "use another device; in a new process `crossdock doctor` says whether the driver has this one again"
         }
         Status::TIMEOUT => "wait longer, or complete what the work waits for",
         Status::UNSUPPORTED => "try another route or another device",
@@ -403,6 +403,7 @@ mod tests {
     #[test]
     fn what_a_caller_can_end_is_named() {
         for (status, names) in [
+            (Status::CAPTURING, "end the capture"),
             (Status::CONFLICT, "host view"),
             (Status::RETIRED, "find the device anew"),
             (Status::FORKED, "spawn"),

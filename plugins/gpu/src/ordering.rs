@@ -144,7 +144,8 @@ impl<V: Vendor> Wrap for Gpu<V> {
         } else if native < FIRST_ADDRESS {
             let defaults = V::DEFAULT_STREAMS;
             let why = format!(
-                "{native} is no stream: give a stream's handle, or a default stream's number (one of {defaults:?})"
+                "{native} is no stream: give a stream's handle, \
+                 or a default stream's number (one of {defaults:?})"
             );
             return Err(Fault::invalid(operation, why).into());
         } else {

@@ -153,7 +153,7 @@ fn work_that_joins_a_capture_is_found() {
         does(2, ClientCall::Capture { mode: 2 }),
         does(2, ClientCall::JoinCapture),
     ];
-    is_found(&calls, &["Answer: 2 things were captured"]);
+    is_found(&calls, &["Answer: the captured graph has 2 nodes"]);
 }
 
 /// The memory was leaked, as a captured stream cannot free it.
