@@ -1,6 +1,7 @@
 //! Holds each answer of the runtime against the model.
 
 mod clients;
+mod failures;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -14,6 +15,7 @@ use crate::program::{Call, ClientCall, Op, Way};
 use crate::verdict::{Finding, What};
 
 use self::clients::Clients;
+use self::failures::Failures;
 
 /// What a call is going to touch, as the model knows it before the call.
 #[derive(Debug, Default)]
@@ -43,6 +45,7 @@ pub(crate) struct Judge {
     /// How many calls were refused with a reason.
     pub(crate) refused: usize,
     clients: Clients,
+    failures: Failures,
     /// The states that the program came to.
     pub(crate) reached: BTreeSet<&'static str>,
 }
@@ -55,6 +58,9 @@ impl Judge {
             ..Self::default()
         };
         judge.clients.are_others = are_others;
+        if faulty || are_others {
+            judge.failures.give_up();
+        }
         judge
     }
 
@@ -104,6 +110,7 @@ impl Judge {
     pub(crate) const fn completed(&mut self, is_done: bool) {
         if !is_done {
             self.faulty = true;
+            self.failures.give_up();
         }
     }
 
@@ -215,6 +222,7 @@ impl Judge {
         touched: Touched,
         outcome: Outcome,
     ) -> Result<(), Finding> {
+        self.failures.check(&op.call, &outcome)?;
         let is_made = !matches!(outcome, Outcome::Skipped);
         if is_made {
             self.note_answered(op, &touched);

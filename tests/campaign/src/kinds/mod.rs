@@ -1,6 +1,7 @@
 //! The kinds of campaigns: each gives its cases by number.
 
 mod blocked;
+mod failures;
 mod layouts;
 mod leaving;
 mod random;
