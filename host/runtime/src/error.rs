@@ -352,7 +352,7 @@ const fn hint_for(status: Status) -> &'static str {
         }
         Status::CAPTURING => "end the capture first, or use a stream that nobody captures",
         Status::DEVICE_LOST => {
-            "use another device; in a new process `crossdock doctor` says whether the driver has this one again"
+            "use another device; `crossdock doctor` says whether a new process has this one again"
         }
         Status::TIMEOUT => "wait longer, or complete what the work waits for",
         Status::UNSUPPORTED => "try another route or another device",
