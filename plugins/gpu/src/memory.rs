@@ -318,10 +318,9 @@ fn take<V: Vendor>(
     }
 }
 
-/// Whether the device has carried out all allocations and frees so far; it may be running them too where the driver
-/// cannot be asked. Waits for a short time only: work that the
-/// host holds up may share a hardware queue, and keep the device from getting there. On a busy machine the time may
-/// pass while this thread does not run, so it asks a number of times first.
+/// How far the device is with all allocations and frees so far; where the driver cannot be asked it may be running them.
+/// Waits for a short time only: work that the host holds up may share a hardware queue, and keep the device from getting
+/// there. On a busy machine the time may pass while this thread does not run, so it asks a number of times first.
 pub(crate) fn settle<V: Vendor>(inside: &Entered<'_, V>, home: Home, moment_ns: u64) -> Progress {
     let ask = || Progress::ask(inside, |vendor| vendor.query_stream(home.stream));
     let mut answer = ask();

@@ -52,6 +52,20 @@ pub fn compact(shape: &[i64]) -> Vec<i64> {
 }
 
 impl View {
+    /// A compact tensor of these elements, over the whole of some new memory.
+    #[must_use]
+    pub fn compact(memory: usize, element: Element, shape: &[i64], device: usize) -> Self {
+        Self {
+            memory,
+            element,
+            shape: shape.to_vec(),
+            strides: compact(shape),
+            first: 0,
+            device,
+            read_only: false,
+        }
+    }
+
     /// How many elements.
     #[must_use]
     pub fn count(&self) -> usize {
@@ -178,15 +192,7 @@ pub(crate) fn part_of(call: &Call, source: View, strides: Vec<i64>) -> Option<(u
 impl Model {
     /// A new memory with these bytes, and a compact tensor over all of it.
     pub fn make(&mut self, element: Element, shape: &[i64], device: usize) -> View {
-        let view = View {
-            memory: self.memories.len(),
-            element,
-            shape: shape.to_vec(),
-            strides: compact(shape),
-            first: 0,
-            device,
-            read_only: false,
-        };
+        let view = View::compact(self.memories.len(), element, shape, device);
         let bytes = view.bytes();
         self.memories.push(Memory {
             value: vec![0; bytes],

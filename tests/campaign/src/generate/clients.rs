@@ -1,7 +1,7 @@
 //! What clients do beside Crossdock: other libraries over a simulated driver, where devices of one take part.
 
 use super::{EVENTS, STREAMS, TENSORS, Writer};
-use crate::model::{View, compact};
+use crate::model::View;
 use crate::program::{Call, ClientCall, Element, Op, Way};
 
 /// Places of clients.
@@ -149,15 +149,7 @@ impl Writer {
     fn lending(&mut self, c: usize, client: Client) -> Call {
         let (t, s) = (self.random.index(TENSORS), self.random.index(STREAMS));
         let (element, shape) = (self.random.one(&Element::ALL), self.shape());
-        self.tensors[t] = Some(View {
-            memory: 0,
-            element,
-            strides: compact(&shape),
-            shape: shape.clone(),
-            first: 0,
-            device: client.device,
-            read_only: false,
-        });
+        self.tensors[t] = Some(View::compact(0, element, &shape, client.device));
         if !self.random.once_in(3) {
             let device = self.random.index(self.setup.devices);
             if self.random.once_in(2) {
@@ -265,15 +257,7 @@ impl Writer {
             self.tensors[t] = None;
         }
         for (t, device) in [(other, device), (last, 0)] {
-            self.tensors[t] = Some(View {
-                memory: 0,
-                element,
-                strides: compact(&shape),
-                shape: shape.clone(),
-                first: 0,
-                device,
-                read_only: false,
-            });
+            self.tensors[t] = Some(View::compact(0, element, &shape, device));
         }
     }
 
@@ -286,14 +270,11 @@ impl Writer {
         let is_shown = !client.is_own && self.random.once_in(2);
         if is_shown {
             self.planned.push_back(Call::Stream { s, device });
-            if self.random.once_in(2) {
-                self.pending_fill(of, s);
-            }
         } else if client.is_known {
             self.plan(c, ClientCall::Wrap { s });
-            if self.random.once_in(2) {
-                self.pending_fill(of, s);
-            }
+        }
+        if (is_shown || client.is_known) && self.random.once_in(2) {
+            self.pending_fill(of, s);
         }
         let captures = match is_shown {
             true => ClientCall::CaptureShown { s, mode },

@@ -153,15 +153,7 @@ impl Writer {
         } else {
             self.random.index(self.setup.devices)
         };
-        self.tensors[t] = Some(View {
-            memory: 0,
-            element,
-            strides: compact(&shape),
-            shape: shape.clone(),
-            first: 0,
-            device,
-            read_only: false,
-        });
+        self.tensors[t] = Some(View::compact(0, element, &shape, device));
         if is_foreign {
             return Call::Foreign {
                 t,

@@ -46,15 +46,7 @@ impl Slots {
                 pool,
             } => {
                 let layout = Layout::compact(element.dtype(), shape)?;
-                let view = View {
-                    memory: 0,
-                    element: *element,
-                    strides: Vec::new(),
-                    shape: shape.clone(),
-                    first: 0,
-                    device: 0,
-                    read_only: false,
-                };
+                let view = View::compact(0, *element, shape, 0);
                 let bytes = content(&view, *seed);
                 let written = self.idle(c)?.write(&bytes, *pool);
                 let block = told("upload", written)?;

@@ -102,8 +102,8 @@ def shrink(options: argparse.Namespace) -> int:
     from crossdock_sim import shrink
 
     if options.policy not in (None, "seeded"):
-        print(f"crossdock-sim: shrink needs the policy seeded, since {options.policy} makes no choices by a seed: leave out --policy", file=sys.stderr)
-        return 2
+        why = f"shrink needs the policy seeded, since {options.policy} makes no choices by a seed: leave out --policy"
+        runs.exit_with_error(why)
     made = shrink.shrink(options.command, words(options))
     if made is None:
         print(f"crossdock-sim: nothing is found with seed {options.seed} by the policy seeded", file=sys.stderr)

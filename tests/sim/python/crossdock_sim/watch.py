@@ -133,16 +133,16 @@ class Watch:
 
     def text(self, places: int) -> str:
         """All that was reported in the test, and how it is repeated."""
-        others = len([report for report in different(self.found) if not report.is_unordered])
+        found = different(self.found)
+        others = sum(not report.is_unordered for report in found)
         heads = [f"{others} report{'s' * (others != 1)} of another kind"] if others else []
         if places or self.expected or not others:
             expected = f", and xd_races says {self.expected}" if self.expected else ""
             heads.insert(0, f"{places} place{'s' * (places != 1)} in this test race{'s' * (places == 1)}{expected}")
-        head = "; ".join(heads)
-        reports = [report.text() for report in different(self.found)]
-        head = f"crossdock-sim, seed {self.now}, policy {self.policy}: {head}"
+        reports = [report.text() for report in found]
+        head = f"crossdock-sim, seed {self.now}, policy {self.policy}: {'; '.join(heads)}"
         # Services show the first line.
-        short = [report.short() for report in different(self.found)[:1]]
+        short = [report.short() for report in found[:1]]
         return "\n\n".join(["\n".join([*short, head]), *reports, self.repeat()])
 
     def repeat(self) -> str:

@@ -22,13 +22,21 @@ pub(crate) fn at_call<'a>(shared: &'a Arc<Shared>, mut state: Locked<'a>) -> Loc
     state
 }
 
+/// The pace at which devices are done at calls: one of three, by the seed.
+const OFTEN: u64 = 1;
+const SELDOM: u64 = 2;
+
+const fn pace_of(random: &Random) -> u64 {
+    random.seed() % 3
+}
+
 /// How many operations run at a call. A device that is done at almost every call hides what reads too early, and one
 /// that never is hides what goes wrong once it is: of three seeds in a row, by one it is often done, by one
 /// seldom, and by one hardly ever before somebody waits.
 fn at_this_call(random: &mut Random) -> usize {
-    match random.seed() % 3 {
-        1 => random.pick(&[0, 0, 0, 0, 1, 1, 2, 3]).unwrap_or(0),
-        2 => usize::from(random.below(16) == 0),
+    match pace_of(random) {
+        OFTEN => random.pick(&[0, 0, 0, 0, 1, 1, 2, 3]).unwrap_or(0),
+        SELDOM => usize::from(random.below(16) == 0),
         _ => usize::from(random.below(128) == 0),
     }
 }
@@ -36,7 +44,7 @@ fn at_this_call(random: &mut Random) -> usize {
 /// What runs behind a question that was answered by no: where little runs at calls, the fourth of them has something, so
 /// that who asks again and again has not to ask for ever.
 pub(crate) fn behind_a_vain_query(state: &mut State) -> Option<usize> {
-    if state.random.seed() % 3 == 1 {
+    if pace_of(&state.random) == OFTEN {
         return None;
     }
     let stops = state.random.below(4) != 0;
