@@ -356,13 +356,14 @@ def test_a_report_fails_the_test_that_it_came_in(simulated: Command, tmp_path: P
     assert found["test_end"].startswith("error") and "FreeInUse: " in found["test_end"]
     assert "assert 1 == 2" in found["test_own"] and "Race: `cuMemsetD8Async`" in found["test_own"]
     assert "<string>:9 in <module>" in found["test_child"]
-    for name in wrong - {"test_end"}:
+    for name in sorted(wrong - {"test_end"}):
         (repeat,) = re.findall(r"repeat: (pytest .*)", found[name])
         said = f"pytest --xd-sim-cuda 1 --xd-policy {policy} --xd-seed 5 test_small.py::{name}"
         assert repeat.partition(" (alone")[0] == said
-    again = shlex.split(f"-m {said} -p no:cacheprovider")
-    run = subprocess.run([sys.executable, *again], capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=300)
-    assert run.returncode == 1 and "Race: `cuMemsetD8Async` (" in run.stdout, run.stdout + run.stderr
+        again = [sys.executable, "-m", *shlex.split(said), "-p", "no:cacheprovider"]
+        run = subprocess.run(again, capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=300)
+        assert run.returncode == 1 and f"test_small.py::{name}" in run.stdout, run.stdout + run.stderr
+        assert "Race: `cuMemsetD8Async`" in run.stdout, run.stdout
     assert re.findall(r"seed=(\d+)", (tmp_path / "seeds").read_text()) == ["5", "6"]
     told = {report["test"].partition("::")[2] for report in json.loads((tmp_path / "told.json").read_text())["runs"][0]["reports"]}
     # The module itself races as it is read.
