@@ -4,7 +4,8 @@
 //! function may call no hook, so it hands a job to a thread of ours. Where a plugin cannot run host
 //! functions, a thread waits for that stream instead. Where no stream can wait in the event's place in
 //! the device's queues, a thread asks the event: a stream that waits later may stand behind what waits
-//! for the answer.
+//! for the answer. Until the function is called, that thread asks the stream from time to time: a lost
+//! device calls nobody, and a plugin without threads finds that out when it is asked.
 //!
 //! Work is known to be over in two cases: the plugin says that it ended well, or a stream that
 //! waited for it went on. Any other answer of a plugin may be a failure of the call and not of the
@@ -12,8 +13,7 @@
 #![expect(unsafe_code, reason = "hands a host function to a stream")]
 
 use std::ffi::c_void;
-use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crossdock_sdk::abi::{HostFunction, Status};
@@ -23,7 +23,7 @@ use crossdock_sdk::fence::fence;
 use crate::error::Error;
 use crate::hooks::plugin_hooks::OnQuarantine;
 use crate::plugins::releases::Release;
-use crate::plugins::workers::{Job, Workers};
+use crate::plugins::workers::{Outstanding, Queue, Workers};
 use crate::process::process_state;
 use crate::streams::event::Event;
 use crate::streams::internal_stream::InternalStream;
@@ -40,7 +40,7 @@ pub(crate) enum Then {
 }
 
 impl Then {
-    fn worker(&self, workers: &Workers) -> Option<Sender<Job>> {
+    fn worker(&self, workers: &Workers) -> Option<Queue> {
         match self {
             Self::Complete(..) => workers.host_events.start("crossdock-complete"),
             Self::Release(..) => workers.releases.start("crossdock-release"),
@@ -167,6 +167,7 @@ pub(crate) fn after(event: Event, then: Then) -> Result<WaitMethod, Error> {
     let waiting = Arc::new(Waiting {
         event,
         then: Mutex::new(Some(then)),
+        stream: Mutex::new(None),
     });
     let how = match by_host_call(&waiting, worker) {
         Ok(()) => WaitMethod::HostEvent,
@@ -196,6 +197,8 @@ pub(crate) fn release_after(mut work: Vec<Work>, release: Release) {
 struct Waiting {
     event: Event,
     then: Mutex<Option<Then>>,
+    /// The stream that is to call the host function, until the function was called.
+    stream: Mutex<Option<InternalStream>>,
 }
 
 impl Waiting {
@@ -211,6 +214,19 @@ impl Waiting {
             .unwrap_or_else(PoisonError::into_inner)
             .take()
     }
+
+    fn stream(&self) -> MutexGuard<'_, Option<InternalStream>> {
+        self.stream.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Outstanding for Waiting {
+    fn ask(&self) {
+        // Nobody else may give the stream back meanwhile. A host function that runs inside takes no lock.
+        if let Some(stream) = self.stream().as_ref() {
+            let _plugins_to_act_on = stream.device().hooks().stream_query(stream.handle());
+        }
+    }
 }
 
 impl OnQuarantine for Waiting {
@@ -225,16 +241,14 @@ impl OnQuarantine for Waiting {
 /// What a host function carries to the thread that does the rest.
 struct Arrival {
     waiting: Arc<Waiting>,
-    worker: Sender<Job>,
-    /// Goes back to the plugin once all is done, on a thread that may call hooks.
-    stream: InternalStream,
+    worker: Queue,
 }
 
 /// Lets the event's own plugin say when the work is over. Where it cannot, gives back the stream that
 /// waits for the event already, if there is one.
 fn by_host_call(
     waiting: &Arc<Waiting>,
-    worker: Option<Sender<Job>>,
+    worker: Option<Queue>,
 ) -> Result<(), Option<InternalStream>> {
     let event = &waiting.event;
     let stream = waiting_stream(event).map_err(|_refused| None)?;
@@ -242,24 +256,26 @@ fn by_host_call(
         return Err(Some(stream));
     };
     let handle = stream.handle();
+    *waiting.stream() = Some(stream);
     let arrival = Box::into_raw(Box::new(Arrival {
         waiting: Arc::clone(waiting),
-        worker,
-        stream,
+        worker: worker.clone(),
     }));
     let (hooks, function) = (event.device().hooks(), HostFunction(Some(arrive)));
     // SAFETY: `arrive` takes the arrival once, on any thread, and calls no hook.
     let called = unsafe { hooks.stream_host_call(handle, function, arrival.cast()) };
-    called.map_err(|refused| {
-        // A plugin that panicked may have taken the function before.
-        if refused.status() == Some(Status::PANIC) {
-            process_state::count_leak();
-            return None;
-        }
-        // SAFETY: by the contract a failed call never calls the function, so it is still ours.
-        let arrival = unsafe { Box::from_raw(arrival) };
-        Some(arrival.stream)
-    })
+    let Err(refused) = called else {
+        worker.ask_after(waiting);
+        return Ok(());
+    };
+    // A plugin that panicked may have taken the function before.
+    if refused.status() == Some(Status::PANIC) {
+        process_state::count_leak();
+        return Err(None);
+    }
+    // SAFETY: by the contract a failed call never calls the function, so it is still ours.
+    drop(unsafe { Box::from_raw(arrival) });
+    Err(waiting.stream().take())
 }
 
 /// Called by a plugin when the internal stream has waited for the event.
@@ -269,17 +285,18 @@ unsafe extern "C" fn arrive(word: *mut c_void) {
         let arrival = unsafe { Box::from_raw(word.cast::<Arrival>()) };
         let worker = arrival.worker.clone();
         let job = Box::new(move || {
-            let Arrival {
-                waiting, stream, ..
-            } = *arrival;
+            let waiting = arrival.waiting;
             if let Some(then) = waiting.take() {
                 then.run(&waiting.event);
             }
-            stream.give_back();
+            let stream = waiting.stream().take();
+            if let Some(stream) = stream {
+                stream.give_back();
+            }
         });
-        if let Err(lost) = worker.send(job) {
+        if let Err(lost) = worker.put(job) {
             // The thread is gone: dropping the job here would call hooks.
-            Box::leak(lost.0);
+            Box::leak(lost);
             process_state::count_leak();
         }
     };

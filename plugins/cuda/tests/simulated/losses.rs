@@ -156,6 +156,49 @@ fn lose_the_stream(driver: &Driver) {
     let _left = std::mem::ManuallyDrop::new(rig);
 }
 
+const WAITED_FOR: &str = "CROSSDOCK_WAITED_FOR";
+
+#[test]
+fn a_stream_of_another_plugin_hears_of_a_loss_that_nobody_else_asks_for() {
+    let name = "losses::a_stream_of_another_plugin_hears_of_a_loss_that_nobody_else_asks_for";
+    if std::env::var_os(WAITED_FOR).is_some() {
+        return lose_what_another_plugin_waits_for(&Driver::open());
+    }
+    for policy in POLICIES {
+        let Some((code, told)) = run_over(name, policy, &[(WAITED_FOR, "1")]) else {
+            return;
+        };
+        assert_eq!(code, Some(0), "{policy:?}: {told}");
+    }
+}
+
+/// The device is lost as work runs, so the driver never calls the function that is to let the other stream go on, and
+/// no call of the program reaches the device any more.
+fn lose_what_another_plugin_waits_for(driver: &Driver) {
+    let foreign = Foreign::new(driver);
+    let rig = Rig::open_with_others(&foreign).unwrap();
+    let lost = &rig.cuda[0];
+    let layout = Layout::compact(Dtype::UINT8, &[64]).unwrap();
+    let tensor = Tensor::empty(lost, &layout).unwrap();
+    let (stream, gate) = (Stream::new(lost).unwrap(), Event::host(lost).unwrap());
+    let waiting = Stream::new(&rig.others[0]).unwrap();
+    stream.wait(&gate).unwrap();
+    driver.arm("exec:cuMemsetD8Async@1=719!");
+    tensor.fill(&[1], Some(&stream)).unwrap();
+    waiting.wait(&stream.record().unwrap()).unwrap();
+    gate.complete(Status::OK).unwrap();
+    let told = waiting.synchronize(LIMIT).unwrap_err();
+    assert_eq!(
+        told.status(),
+        Some(Status::DEVICE_LOST),
+        "{told}: {}",
+        told.why()
+    );
+    assert_eq!(driver.disarm(), 1, "nothing was lost");
+    driver.take_reports();
+    let _left = std::mem::ManuallyDrop::new(rig);
+}
+
 /// Demands that an error names the device, the call that lost it, and the driver's code.
 fn names_the_loss(error: &Error, place: &str, fault: &str, lost: &Device) {
     let code = fault.rsplit('=').next().unwrap().trim_end_matches('!');
