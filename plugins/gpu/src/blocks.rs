@@ -14,6 +14,8 @@ pub(crate) struct Blocks {
     idle: Mutex<BTreeMap<(u8, u64), Vec<u64>>>,
     /// All blocks that the driver gave, idle ones too: it still answers for their addresses.
     had: PointerTable,
+    /// The same by address, for the close.
+    all: Mutex<BTreeMap<u64, Kind>>,
 }
 
 impl Blocks {
@@ -23,13 +25,15 @@ impl Blocks {
     }
 
     /// Remembers a block that the driver gave.
-    pub(crate) fn enter(&self, address: u64, size: u64) {
+    pub(crate) fn enter(&self, kind: Kind, size: u64, address: u64) {
+        locked(&self.all).insert(address, kind);
         // Where this fails, the block passes for memory of others while it is idle.
         drop(self.had.insert(PointerEntry::new(address, size, 0, 0)));
     }
 
     /// Forgets a block, before it is freed.
     pub(crate) fn leave(&self, address: u64) {
+        locked(&self.all).remove(&address);
         self.had.remove(address);
     }
 
@@ -62,14 +66,12 @@ impl Blocks {
         of_kind.find_map(|((_, size), all)| Some((all.pop()?, *size)))
     }
 
-    /// Takes out all idle blocks, with their kinds.
+    /// Takes out all blocks, with their kinds, also those that were never given back: nobody is left who could.
     pub(crate) fn drain(&self) -> Vec<(u64, Kind)> {
-        let idle = std::mem::take(&mut *locked(&self.idle));
-        let of = |((kind, _), all): ((u8, u64), Vec<u64>)| {
-            all.into_iter()
-                .filter_map(move |address| Some((address, kind_of(kind)?)))
-        };
-        idle.into_iter().flat_map(of).collect()
+        locked(&self.idle).clear();
+        std::mem::take(&mut *locked(&self.all))
+            .into_iter()
+            .collect()
     }
 }
 
@@ -78,10 +80,6 @@ const KINDS: [Kind; 3] = [Kind::Device, Kind::Pinned, Kind::Managed];
 fn number(kind: Kind) -> u8 {
     let at = KINDS.iter().position(|one| *one == kind);
     at.and_then(|at| u8::try_from(at).ok()).unwrap_or(0)
-}
-
-fn kind_of(number: u8) -> Option<Kind> {
-    KINDS.get(usize::from(number)).copied()
 }
 
 /// The size of the block for so many bytes: an eighth of the next power of two is the step, so that few sizes serve
@@ -100,6 +98,13 @@ mod tests {
     #[test]
     fn a_block_serves_its_size_again_and_no_other() {
         let blocks = Blocks::default();
+        for (kind, size, address) in [
+            (Kind::Pinned, 4096, 7),
+            (Kind::Pinned, 8192, 8),
+            (Kind::Managed, 4096, 9),
+        ] {
+            blocks.enter(kind, size, address);
+        }
         blocks.give(Kind::Pinned, 4096, 7);
         blocks.give(Kind::Pinned, 8192, 8);
         assert_eq!(blocks.take(Kind::Managed, 4096), None);
@@ -107,8 +112,10 @@ mod tests {
         assert_eq!(blocks.take(Kind::Pinned, 4096), Some(7));
         assert_eq!(blocks.take(Kind::Pinned, 4096), None);
         assert_eq!(blocks.largest(Kind::Pinned), Some((8, 8192)));
-        blocks.give(Kind::Managed, 4096, 9);
-        assert_eq!(blocks.drain(), [(9, Kind::Managed)]);
+        blocks.leave(8);
+        // Two are in use.
+        assert_eq!(blocks.drain(), [(7, Kind::Pinned), (9, Kind::Managed)]);
+        assert!(blocks.drain().is_empty());
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use crossdock_sdk::abi::Status;
 use crossdock_sdk::log;
 
 use crate::TARGET;
@@ -15,6 +16,7 @@ use crate::host_call::Function;
 use crate::memory::pinned;
 use crate::native::NativeEvent;
 use crate::place::Place;
+use crate::progress::Progress;
 use crate::stream::Stream;
 use crate::vendor::{Kind, Vendor, Way};
 use crate::work::{all, finish, follow};
@@ -25,7 +27,7 @@ use crate::work::{all, finish, follow};
 pub(crate) struct Bounce<V: Vendor> {
     blocks: [Option<Block>; LANES],
     helper: Option<u64>,
-    /// The end of the last copy on a stream of others.
+    /// The end of the last copy on a stream of others; none where it could not be marked.
     end: Option<Arc<NativeEvent<V>>>,
 }
 
@@ -187,19 +189,19 @@ impl<V: Vendor> Stream<V> {
         if self.is_own() || !self.has_bounce() {
             return;
         }
-        let marked = self.enter("event_record").and_then(|inside| {
-            let known = locked(&self.bounce).end.take();
-            let end = match known {
+        let mark = |known: Option<Arc<NativeEvent<V>>>| {
+            let inside = self.enter("event_record")?;
+            match known {
                 Some(end) => end.again(&inside, self.raw),
                 None => NativeEvent::record(&self.device, &inside, self.context, self.raw),
-            }?;
-            locked(&self.bounce).end = Some(end);
-            Ok(())
-        });
-        if let Err(fault) = marked {
-            // Nobody will know when the blocks are free.
-            let blocks = std::mem::take(&mut locked(&self.bounce).blocks);
-            self.tell_left(&blocks, &fault);
+            }
+        };
+        let known = locked(&self.bounce).end.take();
+        // The copy is on the stream, so this is no failure of the copy's: it is tried once more, by another event.
+        match mark(known).or_else(|_| mark(None)) {
+            Ok(end) => locked(&self.bounce).end = Some(end),
+            // The stream goes on with its blocks in its order, and the next copy marks its end again.
+            Err(fault) => log::warn!(target: TARGET, "the end of a copy is not known: {fault}"),
         }
     }
 
@@ -214,7 +216,9 @@ impl<V: Vendor> Stream<V> {
         let behind = if self.is_own() {
             Ok(Some(self.raw))
         } else {
-            end.map_or(Ok(None), |end| self.behind(inside, &end, &mut helper))
+            let why = "the end of a copy was not marked";
+            let end = end.ok_or_else(|| Fault::new(Status::VENDOR, "event_record", why));
+            end.and_then(|end| self.behind(inside, &end, &mut helper))
         };
         match behind {
             Ok(on) => self.give_all(inside, on, &blocks),
@@ -226,14 +230,15 @@ impl<V: Vendor> Stream<V> {
         }
     }
 
-    /// A stream of ours, the helper, that comes behind an event; none where that has happened.
+    /// A stream of ours, the helper, that comes behind an event; none where that has happened. What fails is no answer:
+    /// two failures of the question may be taken for one of the work, and the work would still use the blocks.
     fn behind(
         &self,
         inside: &Entered<'_, V>,
         end: &NativeEvent<V>,
         helper: &mut Option<u64>,
     ) -> Result<Option<u64>, Fault> {
-        if end.progress()?.is_over() {
+        if end.progress() == Ok(Progress::Done) {
             return Ok(None);
         }
         let on = match *helper {
@@ -267,10 +272,10 @@ impl<V: Vendor> Stream<V> {
         }
     }
 
-    /// Says which blocks stay until the end of the process.
+    /// Says which blocks stay until the plugin is closed, as nobody will know before when they are free.
     fn tell_left(&self, blocks: &[Option<Block>], fault: &Fault) {
         for Block { room, .. } in blocks.iter().flatten() {
-            log::warn!(target: TARGET, "{room} pinned bytes are left: {fault}");
+            log::warn!(target: TARGET, "{room} pinned bytes stay until the close: {fault}");
         }
     }
 

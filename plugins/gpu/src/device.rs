@@ -13,7 +13,7 @@ use crate::current::Entered;
 use crate::driver::Driver;
 use crate::fault::Fault;
 use crate::host_call::Calls;
-use crate::vendor::{Answer, Code, Facts, Kind, Sort, Vendor};
+use crate::vendor::{Answer, Code, Facts, Sort, Vendor};
 use crate::word::Words;
 
 /// A device of the driver.
@@ -230,21 +230,29 @@ impl<V: Vendor> Device<V> {
     pub(crate) fn leave_behind(&self, inside: &Entered<'_, V>, stream: u64) {
         let recorded = self.take_event(inside).and_then(|event| {
             let recorded = inside.ask(|vendor| vendor.record(event, stream));
+            let recorded = recorded.inspect_err(|_| self.give_event(inside, event));
             recorded.map(|()| event)
         });
         let new = match recorded {
             Ok(event) => event,
-            // Then the blocks are left to the end of the process, unless the stream gets there before the close.
+            // Then the close does not wait for the stream itself, but by the first block that it frees.
             Err(fault) => return log::warn!(target: TARGET, "{fault}"),
         };
         // The driver is asked without the lock.
         let known = std::mem::take(&mut *locked(&self.ends));
         let is_over = |event: &u64| inside.vendor().query_event(*event).is_ok();
         let (over, left): (Vec<_>, Vec<_>) = known.into_iter().partition(is_over);
-        for event in over.into_iter().filter(|event| !self.keep_event(*event)) {
-            self.report(inside.vendor().destroy_event(event));
+        for event in over {
+            self.give_event(inside, event);
         }
         locked(&self.ends).extend(left.into_iter().chain([new]));
+    }
+
+    /// Takes back an event, or destroys it where enough are kept.
+    fn give_event(&self, inside: &Entered<'_, V>, event: u64) {
+        if !self.keep_event(event) {
+            self.report(inside.vendor().destroy_event(event));
+        }
     }
 
     /// Takes back an event; false where enough are kept.
@@ -280,9 +288,8 @@ impl<V: Vendor> Drop for Device<V> {
             for stream in locked(&self.idle_streams).drain(..) {
                 self.report(inside.vendor().destroy_stream(stream));
             }
-            let pages = self.words.pages().into_iter();
-            let pages = pages.map(|address| (address, Kind::Pinned));
-            for (address, kind) in self.blocks.drain().into_iter().chain(pages) {
+            // Only work can still have one, of which nobody knew the end: the driver's free waits for the device.
+            for (address, kind) in self.blocks.drain() {
                 self.report(crate::memory::give_back(&inside, address, kind));
             }
         }

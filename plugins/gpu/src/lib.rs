@@ -61,6 +61,7 @@
 //!   the stream of allocations behind work that waits for the host.
 //! - *A copy on a stream never waits.* For memory that is not locked the stream calls the host, which moves the bytes
 //!   through pinned memory of the stream's own (`bounce.rs`).
+//!   Where nobody can tell when that memory is free, it stays until the close.
 //! - *A failure of the host is carried beside the driver's events* (`promise.rs`), as the driver knows none.
 //! - *Host events are words of memory that streams wait for* (`word.rs`). Where the driver has no such waits, the
 //!   plugin has no host events.

@@ -357,7 +357,7 @@ fn block<V: Vendor>(inside: &Entered<'_, V>, kind: Kind, room: u64) -> Result<u6
     loop {
         let code = match fresh(inside.vendor()) {
             Ok(address) => {
-                inside.device.blocks.enter(address, room);
+                inside.device.blocks.enter(kind, room, address);
                 return Ok(address);
             }
             Err(code) => code,

@@ -18,7 +18,6 @@ pub(crate) struct Words {
 
 #[derive(Debug, Default)]
 struct State {
-    pages: Vec<u64>,
     free: Vec<Word>,
 }
 
@@ -44,7 +43,6 @@ impl Words {
         let words: Vec<_> = words.collect();
         words.iter().for_each(|word| word.store(0));
         let mut state = locked(&self.state);
-        state.pages.push(page);
         state.free.extend(words);
         let first = state.free.pop();
         first.ok_or_else(|| Fault::invalid("event_create_host", "a page has no words"))
@@ -59,13 +57,6 @@ impl Words {
             let value = word.value + 1;
             locked(&self.state).free.push(Word { value, ..word });
         }
-    }
-
-    /// Takes out the pages, once nobody waits for a word.
-    pub(crate) fn pages(&self) -> Vec<u64> {
-        let mut state = locked(&self.state);
-        state.free.clear();
-        std::mem::take(&mut state.pages)
     }
 }
 

@@ -7,6 +7,7 @@
 //! | `conformance` | the suite that every plugin passes |
 //! | `routes` | tensors between devices of one vendor and of two |
 //! | `beside` | what of other users of the runtime stays as it was, and what of theirs is known |
+//! | `bounces` | the pinned blocks of copies on streams of others |
 //! | `faults` | calls that fail, lost devices, waits for whole devices |
 //! | `vendors` | beside CUDA's plugin: order, hardware queues, chunks, ends |
 #![expect(
@@ -21,6 +22,7 @@
 )]
 
 mod beside;
+mod bounces;
 mod conformance;
 mod faults;
 mod hooks;

@@ -92,10 +92,10 @@ fn content(bytes: usize, seed: usize) -> Vec<u8> {
 }
 
 /// What the simulator tells, and lets fail.
-struct Simulator(Library);
+pub(crate) struct Simulator(Library);
 
 impl Simulator {
-    fn find() -> Self {
+    pub(crate) fn find() -> Self {
         Self(crate::hooks::runtime())
     }
 
@@ -107,14 +107,14 @@ impl Simulator {
     }
 
     /// Lets calls fail, in the words of the simulator's setting.
-    fn arm(&self, faults: &str) {
+    pub(crate) fn arm(&self, faults: &str) {
         let (simulator, text) = (&self.0, CString::new(faults).unwrap());
         let armed = call!(simulator.crossdock_sim_arm(text.as_ptr() => *const c_char) -> i64);
         assert_eq!(armed, 0, "{faults}");
     }
 
     /// Lets no call fail any more: how many did.
-    fn disarm(&self) -> i64 {
+    pub(crate) fn disarm(&self) -> i64 {
         let simulator = &self.0;
         call!(simulator.crossdock_sim_disarm() -> i64)
     }
@@ -136,7 +136,7 @@ impl Simulator {
     }
 
     /// How often each function was called since this was asked last.
-    fn take_calls(&self) -> BTreeMap<String, u64> {
+    pub(crate) fn take_calls(&self) -> BTreeMap<String, u64> {
         let calls = self.lines("crossdock_sim_take_calls");
         let call = |call: &serde_json::Value| {
             let name = call["function"].as_str().unwrap().to_owned();
@@ -147,13 +147,18 @@ impl Simulator {
 
     /// Memory of the host that one vendor has registered: addresses with sizes.
     fn registered(&self, function: &str) -> BTreeMap<u64, u64> {
-        let left = self.lines("crossdock_sim_list_leaks");
+        let left = self.leaks();
         let by_it = left
             .iter()
             .filter(|left| left["first"]["function"] == function);
         let range =
             |left: &serde_json::Value| Some((left["address"].as_u64()?, left["bytes"].as_u64()?));
         by_it.filter_map(range).collect()
+    }
+
+    /// What was made and not given back.
+    pub(crate) fn leaks(&self) -> Vec<serde_json::Value> {
+        self.lines("crossdock_sim_list_leaks")
     }
 
     /// The lines that a function writes.

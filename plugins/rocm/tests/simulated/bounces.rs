@@ -1,0 +1,124 @@
+//! The pinned blocks of copies on streams of others: none is used again while its copy may run, and all go back.
+
+use crossdock_plugin_rocm::Plugin as Rocm;
+use crossdock_sdk::abi::{Address, CopyArgs, MemoryKind, Side, Status, StreamHandle};
+use crossdock_sdk::plugin::{HostEvents as _, Plugin as _, Streams as _, Wrap as _};
+
+use crate::hooks::{BYTES, LIMIT_NS, allocate, free, open, side};
+use crate::vendors::Simulator;
+use crate::{POLICIES, over};
+
+fn copy(rocm: &Rocm, dst: Side, src: Side, stream: StreamHandle) {
+    let bytes = BYTES as u64;
+    // SAFETY: both sides live until the copy is done.
+    unsafe { rocm.copy(CopyArgs { dst, src, bytes }, stream) }.unwrap();
+}
+
+/// Memory of the device, all bytes of which are the same.
+fn memory(rocm: &Rocm, byte: u8) -> Address {
+    let memory = allocate(rocm, MemoryKind::DEVICE, 0).unwrap();
+    let (from, dst) = ([byte; BYTES], side(memory.word, MemoryKind::DEVICE, 0));
+    let from = side(
+        from.as_ptr().expose_provenance() as u64,
+        MemoryKind::HOST,
+        0,
+    );
+    copy(rocm, dst, from, StreamHandle::NONE);
+    memory
+}
+
+fn download(rocm: &Rocm, to: &mut [u8; BYTES], memory: Address, stream: StreamHandle) {
+    let to = side(
+        to.as_mut_ptr().expose_provenance() as u64,
+        MemoryKind::HOST,
+        0,
+    );
+    copy(rocm, to, side(memory.word, MemoryKind::DEVICE, 0), stream);
+}
+
+/// A stream as one of others', which the plugin does not end.
+fn wrapped(rocm: &Rocm, stream: StreamHandle) -> StreamHandle {
+    let native = rocm.stream_native(stream).unwrap();
+    // SAFETY: it is a live stream, which outlives its wrap.
+    unsafe { rocm.stream_wrap(0, native) }.unwrap()
+}
+
+#[test]
+fn a_block_serves_again_although_a_record_failed_once() {
+    let name = "bounces::a_block_serves_again_although_a_record_failed_once";
+    if !over(name, &POLICIES) {
+        return;
+    }
+    let (rocm, simulator) = (open(), Simulator::find());
+    let (memory, stream) = (memory(&rocm, 1), rocm.stream_create(0).unwrap());
+    simulator.take_calls();
+    for _ in 0..3 {
+        let theirs = wrapped(&rocm, stream);
+        // The second copy marks its end by the event of the first.
+        for _ in 0..2 {
+            let mut to = [0; BYTES];
+            simulator.arm("hipEventRecord@1=999");
+            download(&rocm, &mut to, memory, theirs);
+            assert_eq!(simulator.disarm(), 1);
+            rocm.stream_synchronize(theirs, LIMIT_NS).unwrap();
+            assert_eq!(to, [1; BYTES]);
+        }
+        rocm.stream_destroy(theirs).unwrap();
+    }
+    assert_eq!(simulator.take_calls().get("hipHostMalloc"), Some(&1));
+    free(&rocm, memory, MemoryKind::DEVICE).unwrap();
+    drop(rocm);
+    assert!(simulator.leaks().is_empty(), "{:?}", simulator.leaks());
+}
+
+#[test]
+fn a_block_whose_copy_may_still_run_is_left_alone_until_the_close() {
+    let name = "bounces::a_block_whose_copy_may_still_run_is_left_alone_until_the_close";
+    if !over(name, &POLICIES) {
+        return;
+    }
+    let simulator = Simulator::find();
+    // The end is never marked; nobody can say whether it came; no stream can be put behind it, or call the host there;
+    // the close does not know when the host was called.
+    let faults = [
+        "hipEventQuery@1+=999",
+        "hipStreamWaitEvent@1+=999",
+        "hipLaunchHostFunc@2+=999",
+        "hipEventRecord@2+=999",
+        "hipEventRecord@1+=999",
+    ];
+    for fault in faults {
+        let rocm = open();
+        let (first, second) = (memory(&rocm, 1), memory(&rocm, 2));
+        let stream = rocm.stream_create(0).unwrap();
+        let other = rocm.stream_create(0).unwrap();
+        let gate = rocm.event_create_host(0).unwrap();
+        let theirs = wrapped(&rocm, stream);
+        let mut to = [[0; BYTES]; 2];
+
+        rocm.stream_wait_event(theirs, gate).unwrap();
+        simulator.arm(fault);
+        download(&rocm, &mut to[0], first, theirs);
+        rocm.stream_destroy(theirs).unwrap();
+        assert!(simulator.disarm() > 0, "{fault}");
+        // A copy that nothing holds up, while the first one waits.
+        download(&rocm, &mut to[1], second, other);
+        let pending = rocm.stream_query(stream).unwrap_err();
+        assert_eq!(pending.status(), Status::NOT_READY, "{fault}");
+        rocm.event_complete(gate, Status::OK).unwrap();
+        for stream in [stream, other] {
+            rocm.stream_synchronize(stream, LIMIT_NS).unwrap();
+        }
+        assert_eq!(to, [[1; BYTES], [2; BYTES]], "{fault}");
+
+        for memory in [first, second] {
+            free(&rocm, memory, MemoryKind::DEVICE).unwrap();
+        }
+        drop(rocm);
+        assert!(
+            simulator.leaks().is_empty(),
+            "{fault}: {:?}",
+            simulator.leaks()
+        );
+    }
+}
