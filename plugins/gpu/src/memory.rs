@@ -281,8 +281,8 @@ impl<V: Vendor> Allocation<V> {
             users.push(Arc::clone(point));
             users.clone()
         };
-        // The driver is asked without the lock.
-        let is_over = |user: &Arc<NativeEvent<V>>| user.progress().is_ok_and(|now| now.is_over());
+        // The driver is asked without the lock. A failure may be the question's, and the work may still run.
+        let is_over = |user: &Arc<NativeEvent<V>>| user.progress() == Ok(Progress::Done);
         let over: Vec<_> = users.into_iter().filter(is_over).collect();
         let is_left = |user: &Arc<NativeEvent<V>>| !over.iter().any(|one| Arc::ptr_eq(one, user));
         locked(&self.users).retain(is_left);

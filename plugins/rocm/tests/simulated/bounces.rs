@@ -1,8 +1,9 @@
-//! The pinned blocks of copies on streams of others: none is used again while its copy may run, and all go back.
+//! Pinned memory of copies on streams: no block is used again and none is unlocked while its copy may run, and all go
+//! back.
 
 use crossdock_plugin_rocm::Plugin as Rocm;
 use crossdock_sdk::abi::{Address, CopyArgs, MemoryKind, Side, Status, StreamHandle};
-use crossdock_sdk::plugin::{HostEvents as _, Plugin as _, Streams as _, Wrap as _};
+use crossdock_sdk::plugin::{HostEvents as _, Plugin as _, Register as _, Streams as _, Wrap as _};
 
 use crate::hooks::{BYTES, LIMIT_NS, allocate, free, open, side};
 use crate::vendors::Simulator;
@@ -120,5 +121,47 @@ fn a_block_whose_copy_may_still_run_is_left_alone_until_the_close() {
             "{fault}: {:?}",
             simulator.leaks()
         );
+    }
+}
+
+#[test]
+fn memory_is_not_unlocked_while_a_copy_may_still_run() {
+    let name = "bounces::memory_is_not_unlocked_while_a_copy_may_still_run";
+    if !over(name, &POLICIES) {
+        return;
+    }
+    let (rocm, simulator) = (open(), Simulator::find());
+    let bytes = [7_u8; BYTES];
+    let word = bytes.as_ptr().expose_provenance();
+    let pointer = || std::ptr::with_exposed_provenance_mut(word);
+    // SAFETY: the bytes live until they are unregistered.
+    unsafe { rocm.register_host(0, pointer(), BYTES as u64) }.unwrap();
+    let from = || side(word as u64, MemoryKind::HOST, 0);
+    let memories = [1, 2].map(|byte| memory(&rocm, byte));
+    let [held, other] = [0; 2].map(|device| rocm.stream_create(device).unwrap());
+    let gate = rocm.event_create_host(0).unwrap();
+
+    rocm.stream_wait_event(held, gate).unwrap();
+    // Nobody can say whether a copy is over as the next one begins.
+    simulator.arm("hipEventQuery@1+=999");
+    for (memory, stream) in memories.iter().zip([held, other]) {
+        let to = side(memory.word, MemoryKind::DEVICE, 0);
+        copy(&rocm, to, from(), stream);
+    }
+    assert!(simulator.disarm() > 0);
+    std::thread::scope(|scope| {
+        let unlocking = scope.spawn(|| rocm.unregister_host(0, pointer()));
+        for _ in 0..1000 {
+            std::thread::yield_now();
+        }
+        assert!(!unlocking.is_finished());
+        rocm.event_complete(gate, Status::OK).unwrap();
+        unlocking.join().unwrap().unwrap();
+    });
+    for memory in memories {
+        let mut to = [0; BYTES];
+        download(&rocm, &mut to, memory, StreamHandle::NONE);
+        assert_eq!(to, [7; BYTES]);
+        free(&rocm, memory, MemoryKind::DEVICE).unwrap();
     }
 }
