@@ -298,13 +298,13 @@ fn ending(case: &Case, world: &Arc<World>, limit: Duration) -> Result<Passed, Fi
     let worker = std::thread::spawn(move || {
         let count = ops.len();
         let begun = |index: usize, caller: &dyn Caller| {
-            if index == count {
-                // Clients go with their contexts, where work on those tensors was: so the tensors go before. Where the
-                // moment never came, nobody has any.
-                while moment < count && let_go.recv().is_ok() {}
-            } else if index == moment {
+            if index == moment && index < count {
                 // The main thread may have gone on already.
                 drop(reached.send(caller.tensors()));
+            }
+            if index == count && moment < count {
+                // Clients go with their contexts, where work on those tensors was: so the tensors go before.
+                let _closed = let_go.recv();
             }
         };
         let outcome = Run::new(&case_there, &world_there, limit).all(&ops, &begun);
