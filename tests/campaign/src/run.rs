@@ -141,7 +141,7 @@ impl Run {
     }
 
     /// Runs all operations, reads every tensor and drops everything. `begun` hears of each operation
-    /// and the tensors before it.
+    /// and the tensors before it, and of the end as of one more.
     ///
     /// # Errors
     /// The first thing that is wrong.
@@ -151,12 +151,17 @@ impl Run {
         begun: &dyn Fn(usize, &dyn Caller),
     ) -> Result<Passed, Finding> {
         for index in 0..ops.len() {
-            if let Some(caller) = &self.caller {
-                begun(index, caller.as_ref());
-            }
+            self.tell(index, begun);
             self.step_at(ops, index)?;
         }
+        self.tell(ops.len(), begun);
         self.end(ops.len())
+    }
+
+    fn tell(&self, index: usize, begun: &dyn Fn(usize, &dyn Caller)) {
+        if let Some(caller) = &self.caller {
+            begun(index, caller.as_ref());
+        }
     }
 
     /// The operation of this number.

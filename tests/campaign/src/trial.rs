@@ -1,7 +1,7 @@
 //! One case in this process: opens its world, runs its programs, and looks at what is left.
 #![expect(unsafe_code, reason = "forks and ends processes at a chosen moment")]
 
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -291,30 +291,36 @@ fn ending(case: &Case, world: &Arc<World>, limit: Duration) -> Result<Passed, Fi
         Ending::Return => (usize::MAX, false),
     };
     let (reached, at) = channel::<Vec<Tensor>>();
+    // Closed once this thread has no tensors any more.
+    let (ours, let_go) = channel::<()>();
     let (world_there, case_there) = (Arc::clone(world), case.clone());
-    let ops = case.programs.first().cloned();
+    let ops = case.programs.first().cloned().unwrap_or_default();
     let worker = std::thread::spawn(move || {
-        let tell = |index: usize, tensors: Vec<Tensor>, reached: &Sender<Vec<Tensor>>| {
-            if index == moment {
+        let count = ops.len();
+        let begun = |index: usize, caller: &dyn Caller| {
+            if index == moment && index < count {
                 // The main thread may have gone on already.
-                drop(reached.send(tensors));
+                drop(reached.send(caller.tensors()));
+            }
+            if index == count && moment < count {
+                // Clients go with their contexts, where work on those tensors was: so the tensors go before.
+                let _closed = let_go.recv();
             }
         };
-        let begun = |index: usize, caller: &dyn Caller| {
-            tell(index, caller.tensors(), &reached);
-        };
-        let outcome =
-            Run::new(&case_there, &world_there, limit).all(&ops.unwrap_or_default(), &begun);
+        let outcome = Run::new(&case_there, &world_there, limit).all(&ops, &begun);
         drop(reached);
         outcome
     });
     let tensors = at.recv().unwrap_or_default();
     if is_exit {
+        // The program goes on to its end meanwhile.
+        drop(ours);
         // SAFETY: the end of the process, with whatever is under way; that is the trial.
         unsafe { libc::exit(EXITED) };
     }
     let forked = fork(&tensors, limit);
     drop(tensors);
+    drop(ours);
     let outcome = worker
         .join()
         .map_err(|_payload| Finding::new(What::Panic, "an interpreter"))?;

@@ -282,3 +282,20 @@ fn the_process_exits_and_forks_while_a_client_captures_and_its_context_is_curren
         is_right(&calls, ending);
     }
 }
+
+#[test]
+fn a_client_goes_with_its_context_after_the_tensors_that_were_kept_for_a_fork() {
+    let (gpu, s, t) = (GPUS[0], 1, 2);
+    let calls = [
+        come(gpu, true),
+        does(gpu, ClientCall::Wrap { s }),
+        make(t, gpu),
+        hold(s),
+        to_host(t + 1, t, s),
+        // Nobody asks whether the copy is over.
+        Call::DropTensor { t: t + 1 },
+        Call::DropTensor { t },
+        Call::DropStream { s },
+    ];
+    is_right(&calls, Ending::Fork(5));
+}

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 use crossdock::Stream;
 use crossdock_sdk::dlpack::{DataWord, Flags, Layout, Place, Produced};
@@ -16,6 +17,9 @@ use crate::clients::{Answer, Block, Client, ClientKind, Owner};
 use crate::foreign::{Lent, receive};
 use crate::model::{View, content};
 use crate::program::{ClientCall, Op};
+
+/// How long releases are waited for before clients go.
+const LAST_WORK: Duration = Duration::from_secs(2);
 
 /// A driver's refusal of a client's own call.
 fn told<T>(what: &str, answer: Answer<T>) -> Result<T, Stop> {
@@ -273,6 +277,13 @@ impl Slots {
     /// All clients go, once nobody has anything of theirs.
     pub(super) fn clients_go(&mut self) -> Result<(), String> {
         self.blocks.clear();
+        if !self.clients.is_empty() {
+            // With a context go the events of its streams, by which releases know that work is over.
+            for runtime in &self.world.runtimes {
+                // Where work never ends, nobody can wait for it.
+                drop(runtime.wait_for_releases(Some(LAST_WORK)));
+            }
+        }
         let clients = std::mem::take(&mut self.clients).into_values();
         let ended: Vec<_> = clients.map(Client::end).collect();
         ended.into_iter().collect()
