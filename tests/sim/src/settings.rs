@@ -166,7 +166,7 @@ fn not_understood(word: &str, name: &str) -> String {
         "cuda" | "rocm" | "seed" | "queues" | "driver" => "it is a number",
         "mem" => "it is a number of bytes, with K, M or G behind it or without",
         "hip" => "it is a version, as in `7.0`",
-        "fault" => "it is NAME@NTH=CODE, as in `cuMemAlloc_v2@3=2`",
+        "fault" => "it is NAME@NTH=CODE, as in `cuMemAlloc_v2@3=2`, with one `*` at most in NAME",
         "link" => "it is DEVICE:RATE or DEVICE-DEVICE:RATE, as in `0:10G,0-1:5G`",
         "peers" => "it is 0, 1, `drops` or `mirrors`",
         "schedule" => "it is STEP:CHOICE with `,` between them, as in `41.0:1`",
@@ -259,6 +259,10 @@ fn fault(text: &str) -> Option<Fault> {
         Some(name) => (name, Moment::Run),
         None => (name, Moment::Call),
     };
+    // A second `*` would be one of the name, which no function has.
+    if name.matches('*').count() > 1 {
+        return None;
+    }
     let (code, loses_device) = match code.strip_suffix('!') {
         Some(code) => (code, true),
         None => (code, false),

@@ -30,6 +30,7 @@ fn a_word_that_chooses_nothing_is_told_with_what_it_takes_and_is_a_failure() {
         ("seed=x", "it is a number"),
         ("mem=4T", "K, M or G"),
         ("fault=cuMemAlloc_v2=2", "NAME@NTH=CODE"),
+        ("fault=*Mem*@1=2", "one `*` at most"),
         ("leaks=yes", "it is 0 or 1"),
         (
             "devices=2",

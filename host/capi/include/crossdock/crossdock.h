@@ -1246,6 +1246,9 @@ xd_error *xd_stream_default(const xd_device *device, xd_stream **stream);
 /**
  * \brief Makes a stream of the integer that the vendor's API uses. Where any runtime of the process
  *        has made or wrapped a stream with this integer that is still alive, it gives that stream.
+ *        Before its owner ends the vendor's context that it is in, delete the tensors that had work there
+ *        and call ::xd_runtime_wait_for_releases: later nobody can say whether the work is over, and the
+ *        memory is leaked and counted.
  * \param[in] native  A live stream of the device's vendor: it outlives all handles and events that
  *                    come of it, and nobody puts work on it during a call with them. A stream of
  *                    others is never destroyed here.
