@@ -19,6 +19,7 @@ const NAMES: [(&str, &str); 9] = [
     ("UINT64_MAX", "u64::MAX"),
     ("`XD_ADOPT_*`", "`AdoptFlags`"),
     ("`xd_address`", "`Address`"),
+    ("XD_CAP_", "Capabilities::"),
     ("XD_MEMORY_", "MemoryKind::"),
     ("XD_STREAM_", "StreamHandle::"),
     ("XD_QUERY_", "QueryCost::"),

@@ -413,6 +413,7 @@ fn capabilities<V: Vendor>(device: &Device<V>) -> Capabilities {
         Capabilities::PINNED,
         Capabilities::REGISTER,
         Capabilities::TIMING,
+        Capabilities::POLLED_HOST_CALLS,
     ];
     let managed = device.facts.has_managed.then_some(Capabilities::MANAGED);
     let words = device.facts.waits_for_words;

@@ -225,7 +225,8 @@ typedef struct xd_host_call_hooks {
      * driver's; who calls it holds no lock that a hook takes.
      *
      * A driver that drops functions behind failed work, or with a lost device, leaves them to the
-     * plugin, which runs them itself.
+     * plugin, which runs them itself. Where the device says `XD_CAP_POLLED_HOST_CALLS`, that may be as late as in
+     * the next `stream_query` of that stream.
      *
      * Threads: any; one call at a time for one stream. `function` runs on any thread, of the vendor's or
      *          of the plugin's own.

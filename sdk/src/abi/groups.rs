@@ -88,8 +88,8 @@ pub struct HostCallHooks {
     /// calls it holds no lock that a hook takes.
     ///
     /// A driver that drops functions behind failed work, or with a lost device, leaves them to the
-    /// plugin, which runs them itself: at the latest when it is asked about the stream (`stream_query`).
-    /// The host asks from time to time as long as it waits for a function.
+    /// plugin, which runs them itself. Where the device says `Capabilities::POLLED_HOST_CALLS`, that may
+    /// be as late as in the next `stream_query` of that stream.
     ///
     /// Threads: any; one call at a time for one stream. `function` runs on any thread, of the vendor's or of
     ///          the plugin's own.

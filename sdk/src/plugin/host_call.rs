@@ -11,7 +11,8 @@ use crate::abi::{HostFunction, Status};
 
 /// A host function with its word: made by the hook, run once by whatever thread the stream has for it.
 ///
-/// It must run, also behind work that failed: the host waits for that. One that is dropped never runs.
+/// It must run, also behind work that failed and on a device that is lost: the host waits for that. One that
+/// is dropped never runs.
 #[derive(Debug)]
 #[must_use = "the host waits until it has run"]
 pub struct HostCall {

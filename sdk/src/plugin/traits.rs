@@ -227,7 +227,8 @@ pub trait HostEvents: Streams {
 pub trait HostCalls: Streams {
     /// Runs `function(word)` when the stream reaches it: exactly once, on any thread, also behind work that
     /// failed. The function is short, waits for nothing, and calls neither hooks nor the vendor; who calls it
-    /// holds no lock that a hook takes. [`HostCall`](super::HostCall) keeps it until then.
+    /// holds no lock that a hook takes. [`HostCall`](super::HostCall) keeps it until then. Where the driver
+    /// drops it, the plugin runs it; a device that says `POLLED_HOST_CALLS` may do so in `stream_query`.
     ///
     /// # Errors
     /// `UNSUPPORTED`. After any error `function` is never called.

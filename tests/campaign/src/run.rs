@@ -97,7 +97,7 @@ impl Run {
         let caller = world.caller();
         Self {
             world: Arc::clone(world),
-            judge: Judge::new(case.has_faults(), case.programs.len() > 1),
+            judge: Judge::new(case.has_faults(), case.programs.len() > 1, case.language),
             host_events: caller.host_events(),
             caller: Some(caller),
             threads: BTreeMap::new(),

@@ -315,3 +315,41 @@ fn a_host_function_that_runs_under_a_lock_of_a_hook_is_found() {
     finds(&report, case);
     assert!(report.to_string().contains("holds a lock"), "{report}");
 }
+
+#[test]
+fn a_host_function_that_runs_only_in_a_wait_is_found() {
+    type Call = (HostFunction, usize);
+    static DROPPED: Mutex<Vec<Call>> = Mutex::new(Vec::new());
+    unsafe extern "C" fn drops(
+        _: PluginHandle,
+        _: StreamHandle,
+        function: HostFunction,
+        word: *mut c_void,
+        _: ErrorOut,
+    ) -> Status {
+        DROPPED.lock().unwrap().push((function, word.addr()));
+        Status::OK
+    }
+    unsafe extern "C" fn runs(
+        plugin: PluginHandle,
+        stream: StreamHandle,
+        timeout_ns: u64,
+        error: ErrorOut,
+    ) -> Status {
+        for (function, word) in DROPPED.lock().unwrap().drain(..) {
+            // SAFETY: the suite's function, whose word is a number, once.
+            unsafe { function.0.unwrap()(std::ptr::without_provenance_mut(word)) };
+        }
+        let synchronize = sound_streams().stream_synchronize.unwrap();
+        // SAFETY: the caller's arguments.
+        unsafe { synchronize(plugin, stream, timeout_ns, error) }
+    }
+    let case = "a_host_function_after_a_failure_runs_where_its_stream_is_only_asked";
+    let report = report_of_case(case, |table| {
+        with_streams(|streams| streams.stream_synchronize = Some(runs))(table);
+        table.host_calls = group(HostCallHooks {
+            stream_host_call: Some(drops),
+        });
+    });
+    finds(&report, case);
+}

@@ -97,6 +97,7 @@ const TRIED: &[&str] = &[
     "a_wait_that_runs_out_of_time_tells_of_no_failure",
     "a_failure_travels_with_an_event_to_another_stream",
     "a_host_function_runs_also_after_a_failure",
+    "a_host_function_after_a_failure_runs_where_its_stream_is_only_asked",
     "a_plugin_gives_up_work_that_does_not_end_before_the_deadline",
     "a_closed_plugin_fails_the_host_events_that_are_pending",
 ];

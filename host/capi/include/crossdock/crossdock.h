@@ -1246,14 +1246,14 @@ xd_error *xd_stream_default(const xd_device *device, xd_stream **stream);
 /**
  * \brief Makes a stream of the integer that the vendor's API uses. Where any runtime of the process
  *        has made or wrapped a stream with this integer that is still alive, it gives that stream.
- *        Before its owner ends the vendor's context that it is in, delete the tensors that had work there
- *        and call ::xd_runtime_wait_for_releases: later nobody can say whether the work is over, and the
- *        memory is leaked and counted.
  * \param[in] native  A live stream of the device's vendor: it outlives all handles and events that
  *                    come of it, and nobody puts work on it during a call with them. A stream of
  *                    others is never destroyed here.
  * \return `XD_INVALID` where the plugin takes no streams of others, or where the vendor can say that the
  *         stream belongs to another device; `XD_RETIRED` where the plugin was retired.
+ * \note Before the owner of the stream destroys the vendor's context of the stream, free the tensors that
+ *       had work there and call ::xd_runtime_wait_for_releases. Afterwards nobody can tell whether that
+ *       work is over, so the memory of those tensors is leaked and counted.
  */
 xd_error *xd_stream_wrap(const xd_device *device, uint64_t native, xd_stream **stream);
 

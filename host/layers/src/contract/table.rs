@@ -172,6 +172,11 @@ impl Table {
                 "streams",
                 self.streams().is_some(),
             ),
+            (
+                Capabilities::POLLED_HOST_CALLS,
+                "host_calls",
+                self.host_calls().is_some(),
+            ),
             (Capabilities::FILL, "fill", self.fill().is_some()),
             (
                 Capabilities::REGISTER,

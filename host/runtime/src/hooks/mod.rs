@@ -8,6 +8,7 @@
 //! | `host_memory` | host memory as hooks take it |
 //! | `panics` | which hooks panicked, and that what they were given is leaked |
 //! | `waits` | waits inside a plugin, in slices |
+//! | `weak_list` | weak references to those of a kind that are alive |
 //!
 //! # After a panic
 //!
@@ -30,3 +31,4 @@ pub(crate) mod peer_hooks;
 pub(crate) mod plugin_hooks;
 pub(crate) mod stream_hooks;
 pub(crate) mod waits;
+pub(crate) mod weak_list;

@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "calls the C functions of a plugin's table")]
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crossdock_layers::{ErrorOut, Layer, LiveObjects, Stack, Table, Target, read_text};
 use crossdock_sdk::abi::{DeviceInfo, PluginHandle, ProbeInfo, ProbeState, RawError, Status};
@@ -11,6 +11,7 @@ use crossdock_sdk::abi::{DeviceInfo, PluginHandle, ProbeInfo, ProbeState, RawErr
 use crate::error::Error;
 use crate::hooks::host_services::services;
 use crate::hooks::panics;
+use crate::hooks::weak_list::WeakList;
 use crate::process::process_state;
 use crate::process::trace;
 
@@ -24,7 +25,7 @@ pub struct Hooks {
     /// The state of the process in which hooks are called; [`QUARANTINE`] after a panic.
     called_in: AtomicU32,
     /// Who is told of a quarantine. Taken then, after which nobody is entered.
-    watchers: Mutex<Option<Vec<Weak<dyn OnQuarantine>>>>,
+    watchers: Mutex<Option<WeakList<dyn OnQuarantine>>>,
     generation: u32,
 }
 
@@ -89,7 +90,7 @@ impl Hooks {
             closed: unsafe { Target::new(table, PluginHandle::NONE) },
             opened: OnceLock::new(),
             called_in: AtomicU32::new(process_state::generation()),
-            watchers: Mutex::new(Some(Vec::new())),
+            watchers: Mutex::new(Some(WeakList::default())),
             generation: process_state::generation(),
         }
     }
@@ -341,7 +342,7 @@ impl Hooks {
         if error.status() == Some(Status::PANIC) {
             self.called_in.store(QUARANTINE, Ordering::Release);
             let watchers = self.watchers().take().unwrap_or_default();
-            for watcher in watchers.iter().filter_map(Weak::upgrade) {
+            for watcher in watchers.alive() {
                 watcher.quarantined(&error);
             }
         }
@@ -357,16 +358,13 @@ impl Hooks {
             let error = self.failure("wait for the plugin", Status::PANIC, QUARANTINED);
             return watcher.quarantined(&error);
         };
-        if others.len() == others.capacity() {
-            others.retain(|other| other.strong_count() > 0);
-        }
         others.push(Arc::downgrade(&watcher));
         drop(watchers);
         // It may be the last holder, whose end calls hooks.
         drop(watcher);
     }
 
-    fn watchers(&self) -> MutexGuard<'_, Option<Vec<Weak<dyn OnQuarantine>>>> {
+    fn watchers(&self) -> MutexGuard<'_, Option<WeakList<dyn OnQuarantine>>> {
         self.watchers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

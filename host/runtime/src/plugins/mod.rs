@@ -13,7 +13,7 @@
 //! | `lost_devices` | lost devices, with the call that noticed |
 //! | `later_work` | work that threads of the host submit to a device part by part |
 //! | `peer_links` | what is known of the links between its devices |
-//! | `workers` | the threads that act when work is over |
+//! | `workers` | the threads that act when work is over, and poll what they wait for |
 //! | `float_mode`, `signals` | what is kept over a plugin's code |
 //!
 //! Loading and opening a file leave the thread's floating-point mode as it was (`float_mode.rs`).

@@ -1,27 +1,32 @@
 //! Threads of a plugin that run jobs one after the other. Each starts with its first job, and ends when
 //! the worker and all its queues are gone.
 //!
-//! A worker also asks from time to time after what its jobs come from. A driver that lost a device does
-//! not call the host any more, and a plugin without a thread of its own finds that out when it is asked.
+//! A worker also polls the streams that its jobs will come from, where a device asks for that
+//! (`Capabilities::POLLED_HOST_CALLS`): the driver of a lost device calls nobody, and a plugin without
+//! threads of its own notices the loss only in a call. So such a plugin sees calls that no program made, which
+//! traces show and fault plans count, where something waits for longer than [`POLL_INTERVAL`].
 
 use std::fmt;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crossdock_sdk::fence::fence;
+
+use crate::hooks::weak_list::WeakList;
+use crate::process::process_state;
 
 /// What a worker does once.
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
 /// Something that a job will come from.
-pub(crate) trait Outstanding: fmt::Debug + Send + Sync {
-    /// Asks the plugin how far it is. The answer is the plugin's to act on.
-    fn ask(&self);
+pub(crate) trait Polled: fmt::Debug + Send + Sync {
+    /// Asks the plugin how far it is. The plugin acts on what it finds.
+    fn poll(&self);
 }
 
-/// How often is asked. Only what a lost device would have done waits so long.
-const PAUSE: Duration = Duration::from_millis(100);
+/// Only what a lost device would have done waits so long.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The threads that act when a plugin's work is over.
 #[derive(Debug, Default)]
@@ -34,22 +39,19 @@ pub(crate) struct Workers {
 
 /// A thread that is started when it is needed.
 #[derive(Debug, Default)]
-pub(crate) struct Worker(Mutex<Option<Queue>>);
+pub(crate) struct Worker(Mutex<Option<JobQueue>>);
 
 impl Worker {
     /// The queue that takes its jobs; `None` where the system has no thread to run them.
-    pub(crate) fn start(&self, name: &str) -> Option<Queue> {
+    pub(crate) fn start(&self, name: &str) -> Option<JobQueue> {
         let mut queue = locked(&self.0);
         if queue.is_none() {
             let (to, jobs) = channel();
-            let outstanding = Arc::<Asked>::default();
-            let asked = Arc::clone(&outstanding);
+            let polled = Arc::<PollList>::default();
+            let list = Arc::clone(&polled);
             let thread = std::thread::Builder::new().name(name.to_owned());
-            thread.spawn(move || serve(&jobs, &asked)).ok()?;
-            *queue = Some(Queue {
-                jobs: to,
-                outstanding,
-            });
+            thread.spawn(move || serve(&jobs, &list)).ok()?;
+            *queue = Some(JobQueue { jobs: to, polled });
         }
         queue.clone()
     }
@@ -57,12 +59,12 @@ impl Worker {
 
 /// Where the jobs of a worker go.
 #[derive(Debug, Clone)]
-pub(crate) struct Queue {
+pub(crate) struct JobQueue {
     jobs: Sender<Job>,
-    outstanding: Arc<Asked>,
+    polled: Arc<PollList>,
 }
 
-impl Queue {
+impl JobQueue {
     /// Runs the job on the worker's thread.
     ///
     /// # Errors
@@ -71,54 +73,57 @@ impl Queue {
         self.jobs.send(job).map_err(|lost| lost.0)
     }
 
-    /// Lets the worker ask after this until nobody holds it any more.
-    pub(crate) fn ask_after(&self, one: &Arc<impl Outstanding + 'static>) {
+    /// Lets the worker poll this until nobody holds it any more.
+    pub(crate) fn poll_while_alive(&self, one: &Arc<impl Polled + 'static>) {
         let one = Arc::downgrade(one);
-        if self.outstanding.add(one) {
-            // The thread may be waiting for a job alone.
+        let was_empty = {
+            let mut list = locked(&self.polled.0);
+            let was_empty = list.is_empty();
+            list.push(one);
+            was_empty
+        };
+        if was_empty {
+            // The thread waits for a job alone, and this one wakes it.
             let _gone = self.put(Box::new(|| ()));
         }
     }
 }
 
-/// What is asked after.
+/// What is polled.
 #[derive(Debug, Default)]
-struct Asked(Mutex<Vec<Weak<dyn Outstanding>>>);
+struct PollList(Mutex<WeakList<dyn Polled>>);
 
-impl Asked {
-    /// Whether it is the first one.
-    fn add(&self, one: Weak<dyn Outstanding>) -> bool {
-        let mut all = locked(&self.0);
-        if all.len() == all.capacity() {
-            all.retain(|one| one.strong_count() > 0);
-        }
-        all.push(one);
-        all.len() == 1
-    }
-
+impl PollList {
     fn is_empty(&self) -> bool {
         locked(&self.0).is_empty()
     }
 
-    fn ask(&self) {
-        let all = {
-            let mut all = locked(&self.0);
-            all.retain(|one| one.strong_count() > 0);
-            all.clone()
+    fn poll(&self) {
+        let alive = {
+            let mut list = locked(&self.0);
+            list.forget_gone();
+            list.alive()
         };
-        for one in all.iter().filter_map(Weak::upgrade) {
-            // The last holder of what calls hooks, maybe, and of code of others.
-            let _caught = fence(move || one.ask());
+        for one in alive {
+            // An exit waits for the call of the plugin.
+            let Some(_waits) = process_state::begin_release() else {
+                return;
+            };
+            // This may be the last holder; its drop calls hooks and code of others, which may panic.
+            let _caught = fence(move || one.poll());
         }
     }
 }
 
-fn serve(jobs: &Receiver<Job>, outstanding: &Asked) {
-    let mut asked = Instant::now();
+fn serve(jobs: &Receiver<Job>, polled: &PollList) {
+    let mut last_poll = Instant::now();
     loop {
-        let job = match outstanding.is_empty() {
-            true => jobs.recv().map_err(|_gone| RecvTimeoutError::Disconnected),
-            false => jobs.recv_timeout(PAUSE),
+        let job = if polled.is_empty() {
+            let job = jobs.recv();
+            last_poll = Instant::now();
+            job.map_err(|_gone| RecvTimeoutError::Disconnected)
+        } else {
+            jobs.recv_timeout(POLL_INTERVAL)
         };
         match job {
             // A deleter of others may panic.
@@ -126,9 +131,9 @@ fn serve(jobs: &Receiver<Job>, outstanding: &Asked) {
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
-        if asked.elapsed() >= PAUSE {
-            outstanding.ask();
-            asked = Instant::now();
+        if last_poll.elapsed() >= POLL_INTERVAL {
+            polled.poll();
+            last_poll = Instant::now();
         }
     }
 }

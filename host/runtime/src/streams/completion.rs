@@ -4,8 +4,8 @@
 //! function may call no hook, so it hands a job to a thread of ours. Where a plugin cannot run host
 //! functions, a thread waits for that stream instead. Where no stream can wait in the event's place in
 //! the device's queues, a thread asks the event: a stream that waits later may stand behind what waits
-//! for the answer. Until the function is called, that thread asks the stream from time to time: a lost
-//! device calls nobody, and a plugin without threads finds that out when it is asked.
+//! for the answer. Until the function was called, the thread that takes its job polls the stream
+//! where the device asks for that (`plugins/workers.rs`).
 //!
 //! Work is known to be over in two cases: the plugin says that it ended well, or a stream that
 //! waited for it went on. Any other answer of a plugin may be a failure of the call and not of the
@@ -16,14 +16,14 @@ use std::ffi::c_void;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crossdock_sdk::abi::{HostFunction, Status};
+use crossdock_sdk::abi::{Capabilities, HostFunction, Status};
 use crossdock_sdk::deadline::Deadline;
 use crossdock_sdk::fence::fence;
 
 use crate::error::Error;
 use crate::hooks::plugin_hooks::OnQuarantine;
 use crate::plugins::releases::Release;
-use crate::plugins::workers::{Outstanding, Queue, Workers};
+use crate::plugins::workers::{JobQueue, Polled, Workers};
 use crate::process::process_state;
 use crate::streams::event::Event;
 use crate::streams::internal_stream::InternalStream;
@@ -40,7 +40,7 @@ pub(crate) enum Then {
 }
 
 impl Then {
-    fn worker(&self, workers: &Workers) -> Option<Queue> {
+    fn worker(&self, workers: &Workers) -> Option<JobQueue> {
         match self {
             Self::Complete(..) => workers.host_events.start("crossdock-complete"),
             Self::Release(..) => workers.releases.start("crossdock-release"),
@@ -220,11 +220,12 @@ impl Waiting {
     }
 }
 
-impl Outstanding for Waiting {
-    fn ask(&self) {
-        // Nobody else may give the stream back meanwhile. A host function that runs inside takes no lock.
+impl Polled for Waiting {
+    fn poll(&self) {
+        // The lock keeps the stream here. A host function that runs inside the call takes no lock.
         if let Some(stream) = self.stream().as_ref() {
-            let _plugins_to_act_on = stream.device().hooks().stream_query(stream.handle());
+            // The plugin acts on what it finds.
+            let _ignored = stream.device().hooks().stream_query(stream.handle());
         }
     }
 }
@@ -241,14 +242,14 @@ impl OnQuarantine for Waiting {
 /// What a host function carries to the thread that does the rest.
 struct Arrival {
     waiting: Arc<Waiting>,
-    worker: Queue,
+    worker: JobQueue,
 }
 
 /// Lets the event's own plugin say when the work is over. Where it cannot, gives back the stream that
 /// waits for the event already, if there is one.
 fn by_host_call(
     waiting: &Arc<Waiting>,
-    worker: Option<Queue>,
+    worker: Option<JobQueue>,
 ) -> Result<(), Option<InternalStream>> {
     let event = &waiting.event;
     let stream = waiting_stream(event).map_err(|_refused| None)?;
@@ -265,7 +266,10 @@ fn by_host_call(
     // SAFETY: `arrive` takes the arrival once, on any thread, and calls no hook.
     let called = unsafe { hooks.stream_host_call(handle, function, arrival.cast()) };
     let Err(refused) = called else {
-        worker.ask_after(waiting);
+        let capabilities = event.device().capabilities();
+        if capabilities.contains(Capabilities::POLLED_HOST_CALLS) {
+            worker.poll_while_alive(waiting);
+        }
         return Ok(());
     };
     // A plugin that panicked may have taken the function before.

@@ -33,7 +33,9 @@
 //! one of its own plugin, which the host completes (`wait.rs`). The host event is completed from
 //! an internal stream of the other plugin (`completion.rs`), which waits for that plugin's event
 //! and then runs a host function; a function may call no hook, so it hands a job to a thread
-//! (`plugins/workers.rs`). All this is submitted before the waiting stream is told to wait: behind that
+//! (`plugins/workers.rs`). Until then that thread polls the internal stream where the device
+//! asks for that: the driver of a lost device calls no function, and a plugin without threads notices a
+//! loss only in a call. All this is submitted before the waiting stream is told to wait: behind that
 //! wait in one hardware queue, it would never run. An internal stream carries one thing at a
 //! time, because two waits on one stream could wait in a circle; as many are made as wait at
 //! once, and idle ones beyond a few are destroyed. Where a plugin has no host functions, a thread

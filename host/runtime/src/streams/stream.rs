@@ -65,9 +65,10 @@ impl Stream {
     /// Wraps the stream of others that the vendor's API names by this integer; where a stream with the
     /// integer is alive here, gives that one. A stream of others is never destroyed here.
     ///
-    /// Where its owner ends more than the stream, as the vendor's context that it is in, nobody can say any
-    /// more whether its work is over, and the memory of tensors that had work there is leaked and counted.
-    /// So drop these before, and wait for their releases ([`Runtime::wait_for_releases`](crate::Runtime::wait_for_releases)).
+    /// Where its owner ends more than the stream, such as the vendor's context that it is in, nobody can say
+    /// any more whether its work is over, and the memory of tensors that had work there is leaked and counted.
+    /// Drop those tensors before, and call
+    /// [`Runtime::wait_for_releases`](crate::Runtime::wait_for_releases).
     ///
     /// # Errors
     /// [`Error::Misuse`] where the plugin takes no streams of others; [`Error::Hook`]; `INVALID`

@@ -313,7 +313,7 @@ fn stream_of(call: &Call) -> Option<usize> {
 mod tests {
     use super::*;
     use crate::caller::Outcome;
-    use crate::program::Element;
+    use crate::program::{Element, Language};
 
     fn did(judge: &mut Judge, call: Call, outcome: Outcome) -> Result<(), Finding> {
         let op = Op {
@@ -339,7 +339,7 @@ mod tests {
 
     /// A judge of a client whose stream is that of place 1, and captures.
     fn capturing() -> Judge {
-        let mut judge = Judge::new(false, false);
+        let mut judge = Judge::new(false, false, Language::Rust);
         client(
             &mut judge,
             ClientCall::Come {
@@ -412,7 +412,7 @@ mod tests {
 
     #[test]
     fn what_a_captured_stream_worked_on_may_be_refused_and_nothing_else() {
-        let mut judge = Judge::new(false, false);
+        let mut judge = Judge::new(false, false, Language::Rust);
         for t in [0, 1] {
             let tensor = Call::Make {
                 t,

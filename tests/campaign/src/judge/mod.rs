@@ -11,7 +11,7 @@ use crossdock_sdk::abi::Status;
 use crate::caller::{Failed, Failure, Outcome};
 use crate::foreign::Lent;
 use crate::model::{Model, View, content, elements_of, filling, part_of};
-use crate::program::{Call, ClientCall, Op, Way};
+use crate::program::{Call, ClientCall, Language, Op, Way};
 use crate::verdict::{Finding, What};
 
 use self::clients::Clients;
@@ -42,6 +42,8 @@ pub(crate) struct Judge {
     early: BTreeMap<usize, (Vec<u8>, Vec<u8>)>,
     /// Calls may fail without more reason: faults are injected, or a host event failed.
     faulty: bool,
+    /// Whether a call says which route it takes: Python's never do.
+    names_routes: bool,
     /// How many calls were refused with a reason.
     pub(crate) refused: usize,
     clients: Clients,
@@ -52,9 +54,10 @@ pub(crate) struct Judge {
 
 impl Judge {
     /// `are_others`: other programs run at the same time.
-    pub(crate) fn new(faulty: bool, are_others: bool) -> Self {
+    pub(crate) fn new(faulty: bool, are_others: bool, language: Language) -> Self {
         let mut judge = Self {
             faulty,
+            names_routes: language != Language::Python,
             ..Self::default()
         };
         judge.clients.are_others = are_others;
@@ -91,7 +94,7 @@ impl Judge {
     }
 
     /// Whether a call has to answer although its stream is held: a copy of compact elements on a direct route. Others
-    /// wait where the plugin cannot lay them out on a stream.
+    /// wait where the plugin cannot lay them out on a stream. Python takes the best route, which may wait.
     pub(crate) fn must_return_while_held(&self, call: &Call) -> bool {
         let Call::To {
             of,
@@ -103,7 +106,7 @@ impl Judge {
             return false;
         };
         let is_compact = self.tensors.get(of).is_none_or(View::is_compact);
-        !self.faulty && is_compact && self.held.contains(s)
+        !self.faulty && self.names_routes && is_compact && self.held.contains(s)
     }
 
     /// What became of a completion.
@@ -561,7 +564,7 @@ mod tests {
 
     /// What the judge says of a look at memory after these calls, when the held work has written it.
     fn look_after(holds: usize) -> Result<(), Finding> {
-        let mut judge = Judge::new(false, false);
+        let mut judge = Judge::new(false, false, Language::Rust);
         let hold = || Call::Hold {
             e: 0,
             s: 0,
@@ -617,7 +620,7 @@ mod tests {
             way,
             stream,
         };
-        let mut judge = Judge::new(false, false);
+        let mut judge = Judge::new(false, false, Language::Rust);
         assert!(!judge.must_return_while_held(&to(Way::Direct, Some(0))));
         judge.held.insert(0);
         assert!(judge.must_return_while_held(&to(Way::Direct, Some(0))));
@@ -632,7 +635,9 @@ mod tests {
                 .iter()
                 .all(|call| !judge.must_return_while_held(call))
         );
-        judge.faulty = true;
+        judge.names_routes = false;
+        assert!(!judge.must_return_while_held(&to(Way::Direct, Some(0))));
+        (judge.names_routes, judge.faulty) = (true, true);
         assert!(!judge.must_return_while_held(&to(Way::Direct, Some(0))));
     }
 }

@@ -19,7 +19,7 @@ use crate::model::{View, content};
 use crate::program::{ClientCall, Op};
 
 /// How long releases are waited for before clients go.
-const LAST_WORK: Duration = Duration::from_secs(2);
+const LAST_WORK: Duration = Duration::from_secs(10);
 
 /// A driver's refusal of a client's own call.
 fn told<T>(what: &str, answer: Answer<T>) -> Result<T, Stop> {

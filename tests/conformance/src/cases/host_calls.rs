@@ -4,6 +4,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use crossdock_sdk::abi::Status;
+use crossdock_sdk::deadline::Deadline;
 
 use crate::case::{Case, Verdict, answers, ensure, failed, is_unsupported, skipped};
 use crate::event::LIMIT_NS;
@@ -26,6 +27,11 @@ pub(super) const CASES: &[Case] = &[
         "a_host_function_runs_also_after_a_failure",
         "`function` runs exactly once, also behind work that failed.",
         after_failure,
+    ),
+    Case::core(
+        "a_host_function_after_a_failure_runs_where_its_stream_is_only_asked",
+        "which runs them itself, in `stream_query` of that stream at the latest.",
+        asked,
     ),
     Case::core(
         "many_host_functions_each_run_once",
@@ -122,6 +128,27 @@ fn after_failure(subject: &Subject<'_>) -> Verdict {
     ran_once(&call)
 }
 
+/// Asks, as the host does while it waits for the function, and calls nothing else.
+fn asked(subject: &Subject<'_>) -> Verdict {
+    needs(subject)?;
+    subject.needs_host_events()?;
+    let (call, stream) = (HostCall::new(), subject.stream()?);
+    let mut host_event = subject.host_event()?;
+    stream.wait_host_event(&host_event)?;
+    call.put_on(subject.hooks(), stream.handle())?;
+    host_event.complete(Status::VENDOR)?;
+    let limit = Deadline::after(Some(PATIENCE));
+    while call.count() == 0 && !limit.is_over() {
+        let _seen = stream.query();
+        std::thread::yield_now();
+    }
+    ensure!(
+        call.count() > 0,
+        "the function did not run, however often `stream_query` was called for its stream"
+    );
+    ran_once(&call)
+}
+
 fn many(subject: &Subject<'_>) -> Verdict {
     needs(subject)?;
     let memory = subject.allocate(4096)?;
@@ -171,7 +198,7 @@ fn under_no_lock(subject: &Subject<'_>) -> Verdict {
     }
 }
 
-/// How long a query may take on a busy machine.
+/// How long a query, or what it does, may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 fn stale(subject: &Subject<'_>) -> Verdict {

@@ -94,7 +94,9 @@ public:
     }
 
     /// A stream of others, by the integer that the vendor's API uses. It outlives all handles and events
-    /// that come of it, and nobody puts work on it during a call with them.
+    /// that come of it, and nobody puts work on it during a call with them. Before its owner destroys the
+    /// vendor's context of it, let go of the tensors that had work there and call `wait_for_releases`: see
+    /// ::xd_stream_wrap.
     static outcome<Stream> wrap(const Device &device, std::uint64_t native) {
         xd_stream *stream = nullptr;
         auto *error = xd_stream_wrap(device.get(), native, &stream);
