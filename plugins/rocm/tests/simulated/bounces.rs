@@ -202,9 +202,11 @@ fn memory_is_not_unlocked_while_a_part_of_a_refused_fill_may_still_run() {
 
     rocm.stream_wait_event(stream, gate).unwrap();
     // The bytes of the pattern are filled one after the other.
-    simulator.arm("hipMemset2DAsync@2=999");
+    simulator.arm("hipMemset2DAsync@2=801");
     // SAFETY: the memory lives until the fill is over.
-    unsafe { rocm.fill(args, stream) }.unwrap_err();
+    let refused = unsafe { rocm.fill(args, stream) }.unwrap_err();
+    // UNSUPPORTED would say that nothing was put on the stream.
+    assert_eq!(refused.status(), Status::VENDOR, "{refused}");
     assert_eq!(simulator.disarm(), 1);
     unlock_behind(&rocm, gate, word);
     assert_eq!(bytes[..9], [0, 7, 7, 7, 7, 7, 7, 7, 0]);
