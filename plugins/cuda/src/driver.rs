@@ -86,6 +86,7 @@ impl Vendor for Cuda {
     const DEFAULT_STREAM: u64 = 1;
     const DEFAULT_STREAMS: &'static [u64] = &[0, 1];
     const OWN_STREAM: u64 = 2;
+    const WIDEST_WITH_GAPS: u64 = 4;
 
     fn load() -> Result<Self, Unusable> {
         Functions::load().map(Self)

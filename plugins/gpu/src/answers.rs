@@ -188,7 +188,7 @@ pub struct Region {
 pub struct Column {
     /// Its first byte, a multiple of `unit`.
     pub address: u64,
-    /// 1, 2 or 4 bytes.
+    /// 1, 2 or 4 bytes; with gaps `WIDEST_WITH_GAPS` at most.
     pub unit: u64,
     /// The low bytes count.
     pub value: u32,

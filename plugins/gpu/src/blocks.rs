@@ -8,14 +8,16 @@ use crossdock_sdk::pointers::{PointerEntry, PointerTable};
 use crate::device::locked;
 use crate::vendor::Kind;
 
-/// Blocks that nobody uses now, by kind and size. Host functions give some back, so nothing here calls the vendor.
+/// The blocks that the driver gave, and which of them are idle. Host functions give some back, so nothing here calls
+/// the vendor.
 #[derive(Debug, Default)]
 pub(crate) struct Blocks {
+    /// By kind and size.
     idle: Mutex<BTreeMap<(u8, u64), Vec<u64>>>,
     /// All blocks that the driver gave, idle ones too: it still answers for their addresses.
     had: PointerTable,
-    /// The same by address, for the close.
-    all: Mutex<BTreeMap<u64, Kind>>,
+    /// The kind of each block by address: the close frees them all.
+    kinds: Mutex<BTreeMap<u64, Kind>>,
 }
 
 impl Blocks {
@@ -26,14 +28,14 @@ impl Blocks {
 
     /// Remembers a block that the driver gave.
     pub(crate) fn enter(&self, kind: Kind, size: u64, address: u64) {
-        locked(&self.all).insert(address, kind);
+        locked(&self.kinds).insert(address, kind);
         // Where this fails, the block passes for memory of others while it is idle.
         drop(self.had.insert(PointerEntry::new(address, size, 0, 0)));
     }
 
     /// Forgets a block, before it is freed.
     pub(crate) fn leave(&self, address: u64) {
-        locked(&self.all).remove(&address);
+        locked(&self.kinds).remove(&address);
         self.had.remove(address);
     }
 
@@ -69,7 +71,7 @@ impl Blocks {
     /// Takes out all blocks, with their kinds, also those that were never given back: nobody is left who could.
     pub(crate) fn drain(&self) -> Vec<(u64, Kind)> {
         locked(&self.idle).clear();
-        std::mem::take(&mut *locked(&self.all))
+        std::mem::take(&mut *locked(&self.kinds))
             .into_iter()
             .collect()
     }

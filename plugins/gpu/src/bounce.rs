@@ -190,7 +190,8 @@ impl<V: Vendor> Stream<V> {
             return;
         }
         let mark = |known: Option<Arc<NativeEvent<V>>>| {
-            let inside = self.enter("event_record")?;
+            // Refused where a capture has begun since: the event would be in it.
+            let inside = self.submit("event_record")?;
             match known {
                 Some(end) => end.again(&inside, self.raw),
                 None => NativeEvent::record(&self.device, &inside, self.context, self.raw),
@@ -214,7 +215,9 @@ impl<V: Vendor> Stream<V> {
             end,
         } = bounce;
         let behind = if self.is_own() {
-            Ok(Some(self.raw))
+            // Others that know it may capture it.
+            let refused = self.refuse_capture(inside, "stream_destroy");
+            refused.map(|()| Some(self.raw))
         } else {
             let why = "the end of a copy was not marked";
             let end = end.ok_or_else(|| Fault::new(Status::VENDOR, "event_record", why));
@@ -230,16 +233,25 @@ impl<V: Vendor> Stream<V> {
         }
     }
 
+    /// Leaves what the stream keeps, where nothing can be called in its context any more.
+    pub(crate) fn leave_bounce(&self, fault: &Fault) {
+        let bounce = std::mem::take(&mut *locked(&self.bounce));
+        self.tell_left(&bounce.blocks, fault);
+    }
+
     /// A stream of ours, the helper, that comes behind an event; none where that has happened. What fails is no answer:
-    /// two failures of the question may be taken for one of the work, and the work would still use the blocks.
+    /// two failures of the question may be taken for one of the work, and the work would still use the blocks. A stream
+    /// that waits for an event of a capture is in that capture itself: so none does.
     fn behind(
         &self,
         inside: &Entered<'_, V>,
         end: &NativeEvent<V>,
         helper: &mut Option<u64>,
     ) -> Result<Option<u64>, Fault> {
-        if end.progress() == Ok(Progress::Done) {
-            return Ok(None);
+        match end.progress() {
+            Ok(Progress::Done) => return Ok(None),
+            Err(fault) if fault.status == Status::CAPTURING => return Err(fault),
+            Ok(Progress::Running | Progress::Failed(_)) | Err(_) => {}
         }
         let on = match *helper {
             Some(known) => known,

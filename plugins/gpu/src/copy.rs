@@ -40,12 +40,17 @@ pub(crate) unsafe fn contiguous<V: Vendor>(
             unsafe { across(inside, on, places, bytes) }
         }),
         Some(stream) if is_pageable => {
+            let mut has_begun = false;
             let bounced = |inside: &Entered<'_, V>, on| {
+                has_begun = true;
                 // SAFETY: forwarded.
                 unsafe { bounced(inside, (stream, on), places, bytes) }
             };
             let made = memory.make(Some(stream), places, operation, bounced);
-            stream.mark_bounce();
+            // Also where it failed, as parts of it may run; not where the stream took nothing.
+            if has_begun {
+                stream.mark_bounce();
+            }
             made
         }
         _ => memory.make(stream, places, operation, |inside, on| {

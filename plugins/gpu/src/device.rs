@@ -235,7 +235,7 @@ impl<V: Vendor> Device<V> {
         });
         let new = match recorded {
             Ok(event) => event,
-            // Then the close does not wait for the stream itself, but by the first block that it frees.
+            // Then the close waits for that work only in its first free, which waits for the whole device.
             Err(fault) => return log::warn!(target: TARGET, "{fault}"),
         };
         // The driver is asked without the lock.
@@ -288,7 +288,7 @@ impl<V: Vendor> Drop for Device<V> {
             for stream in locked(&self.idle_streams).drain(..) {
                 self.report(inside.vendor().destroy_stream(stream));
             }
-            // Only work can still have one, of which nobody knew the end: the driver's free waits for the device.
+            // A block still in use belongs to work whose end nobody could learn: the driver's free waits for it.
             for (address, kind) in self.blocks.drain() {
                 self.report(crate::memory::give_back(&inside, address, kind));
             }

@@ -20,7 +20,7 @@ pub(crate) unsafe fn fill<V: Vendor>(
     pattern: &[u8],
 ) -> Result<(), Fault> {
     let operation = "fill";
-    let columns = columns(dst.address, bytes, pattern);
+    let columns = columns(dst.address, bytes, pattern, V::WIDEST_WITH_GAPS);
     if dst.is_pageable() {
         let why = "the driver does not know the memory";
         return Err(Fault::unsupported(operation, why));
@@ -35,11 +35,14 @@ pub(crate) unsafe fn fill<V: Vendor>(
     site.make(stream, [dst, dst], operation, fill)
 }
 
-/// The columns that make a pattern, of the widest unit that its length and the address allow.
-fn columns(address: u64, bytes: u64, pattern: &[u8]) -> Vec<Column> {
+/// The columns that make a pattern, of the widest unit that its length, the address and the driver allow.
+fn columns(address: u64, bytes: u64, pattern: &[u8], widest_with_gaps: u64) -> Vec<Column> {
     let pattern = shortest(pattern);
     let length = pattern.len() as u64;
-    let is_fit = |unit: &u64| address.is_multiple_of(*unit) && length.is_multiple_of(*unit);
+    let is_fit = |unit: &u64| {
+        let is_made = *unit == length || *unit <= widest_with_gaps;
+        is_made && address.is_multiple_of(*unit) && length.is_multiple_of(*unit)
+    };
     let unit = [4, 2].into_iter().find(is_fit).unwrap_or(1);
     let count = bytes / length.max(1);
     let units = pattern.chunks(usize::try_from(unit).unwrap_or(1));
@@ -77,9 +80,10 @@ mod tests {
     }
 
     /// What the columns make of memory.
-    fn made(address: u64, bytes: usize, pattern: &[u8]) -> Vec<u8> {
+    fn made(address: u64, bytes: usize, pattern: &[u8], widest: u64) -> Vec<u8> {
         let mut memory = vec![0; bytes];
-        for column in columns(address, bytes as u64, pattern) {
+        for column in columns(address, bytes as u64, pattern, widest) {
+            assert!(column.unit == column.pitch || column.unit <= widest);
             for row in 0..column.count {
                 for at in 0..column.unit {
                     let place = column.address - address + row * column.pitch + at;
@@ -97,11 +101,15 @@ mod tests {
         for length in [1, 2, 4, 8, 16] {
             for address in [0x1000, 0x1001, 0x1002, 0x1004] {
                 let wanted: Vec<u8> = bytes[..length].iter().copied().cycle().take(64).collect();
-                assert_eq!(made(address, 64, &bytes[..length]), wanted);
+                for widest in [1, 2, 4] {
+                    assert_eq!(made(address, 64, &bytes[..length], widest), wanted);
+                }
             }
         }
-        assert_eq!(columns(0x1000, 64, &[7; 16]).len(), 1);
-        assert_eq!(columns(0x1000, 64, &bytes).len(), 4);
-        assert_eq!(columns(0x1001, 64, &bytes).len(), 16);
+        assert_eq!(columns(0x1000, 64, &[7; 16], 4).len(), 1);
+        assert_eq!(columns(0x1000, 64, &bytes, 4).len(), 4);
+        assert_eq!(columns(0x1000, 64, &bytes, 1).len(), 16);
+        assert_eq!(columns(0x1000, 64, &bytes[..4], 1).len(), 1);
+        assert_eq!(columns(0x1001, 64, &bytes, 4).len(), 16);
     }
 }

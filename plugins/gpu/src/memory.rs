@@ -373,7 +373,8 @@ fn block<V: Vendor>(inside: &Entered<'_, V>, kind: Kind, room: u64) -> Result<u6
 /// Frees a block for good, which waits for the device.
 pub(crate) fn give_back<V: Vendor>(inside: &Entered<'_, V>, address: u64, kind: Kind) -> Answer {
     inside.device.blocks.leave(address);
-    // SAFETY: nobody uses a block that was given back.
+    // SAFETY: the block is idle, or the device is closed and the driver's free waits for the work that has it
+    // (`docs/gpu.md`).
     unsafe { inside.vendor().free(address, kind) }
 }
 

@@ -210,7 +210,7 @@ impl<V: Vendor> Stream<V> {
     }
 
     /// Refuses a question about a captured stream: asking the driver would end the capture.
-    fn refuse_capture(
+    pub(crate) fn refuse_capture(
         &self,
         inside: &Entered<'_, V>,
         operation: &'static str,
@@ -223,11 +223,15 @@ impl<V: Vendor> Stream<V> {
         Ok(())
     }
 
-    /// Makes the driver forget a failure that was reported, unless the stream has new work.
+    /// Makes the driver forget a failure that was reported, unless the stream has new work, or a capture by now.
     fn forget_failure(&self) {
-        let Ok(inside) = self.enter("stream_synchronize") else {
+        let operation = "stream_synchronize";
+        let Ok(inside) = self.enter(operation) else {
             return;
         };
+        if self.refuse_capture(&inside, operation).is_err() {
+            return;
+        }
         let now = Progress::ask(&inside, |vendor| vendor.query_stream(self.raw));
         if now.is_ok_and(|now| now.is_over()) {
             // The work is over, so this does not wait; what it answers was reported already.
@@ -241,8 +245,13 @@ impl<V: Vendor> Drop for Stream<V> {
         if !self.is_own && !self.has_bounce() {
             return;
         }
-        let Ok(inside) = self.enter("stream_destroy") else {
+        let operation = "stream_destroy";
+        if self.device.check(operation).is_err() {
             return;
+        }
+        let inside = match self.enter(operation) {
+            Ok(inside) => inside,
+            Err(fault) => return self.leave_bounce(&fault),
         };
         self.end_bounce(&inside);
         if self.is_own {

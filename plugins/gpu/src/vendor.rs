@@ -41,6 +41,8 @@ pub trait Vendor: Sized + std::fmt::Debug + Send + Sync + 'static {
     const DEFAULT_STREAMS: &'static [u64];
     /// The handle that means the calling thread's own default stream.
     const OWN_STREAM: u64;
+    /// The widest unit of a fill that leaves gaps, in bytes: 1, 2 or 4. One call of the driver's makes such a fill.
+    const WIDEST_WITH_GAPS: u64;
 
     // Driver.
 
@@ -346,7 +348,7 @@ pub trait Vendor: Sized + std::fmt::Debug + Send + Sync + 'static {
     /// # Safety
     /// - As [`Vendor::copy`], for every row.
     unsafe fn copy_rows(&self, region: &Region, stream: u64) -> Answer;
-    /// Fills units, with or without gaps between them.
+    /// Fills units, with or without gaps between them, by one call: where it fails, nothing is on the stream.
     ///
     /// # Errors
     /// The driver's.

@@ -13,12 +13,7 @@ use crate::vendor::Vendor;
 /// so a stream that comes late to an earlier wait goes on at once.
 #[derive(Debug, Default)]
 pub(crate) struct Words {
-    state: Mutex<State>,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    free: Vec<Word>,
+    free: Mutex<Vec<Word>>,
 }
 
 /// A word, and the value that its waiters wait for.
@@ -31,7 +26,7 @@ pub(crate) struct Word {
 impl Words {
     /// A word that nobody waits for yet.
     pub(crate) fn take<V: Vendor>(&self, device: &Device<V>) -> Result<Word, Fault> {
-        let free = locked(&self.state).free.pop();
+        let free = locked(&self.free).pop();
         if let Some(word) = free {
             return Ok(word);
         }
@@ -42,9 +37,9 @@ impl Words {
         });
         let words: Vec<_> = words.collect();
         words.iter().for_each(|word| word.store(0));
-        let mut state = locked(&self.state);
-        state.free.extend(words);
-        let first = state.free.pop();
+        let mut free = locked(&self.free);
+        free.extend(words);
+        let first = free.pop();
         first.ok_or_else(|| Fault::invalid("event_create_host", "a page has no words"))
     }
 
@@ -55,7 +50,7 @@ impl Words {
         // used no more before it gets there.
         if word.value < LAST {
             let value = word.value + 1;
-            locked(&self.state).free.push(Word { value, ..word });
+            locked(&self.free).push(Word { value, ..word });
         }
     }
 }

@@ -64,16 +64,15 @@ impl<'a, V: Vendor> Site<'a, V> {
         for place in places {
             place.get_ready(&inside, stream.raw)?;
         }
-        if self.context == stream.context {
-            work(&inside, stream.raw)?;
+        let done = if self.context == stream.context {
+            work(&inside, stream.raw)
         } else {
-            self.beside(stream, &inside, work)?;
-        }
-        for place in places {
-            let noted = place.used_on(&inside, stream);
-            noted.map_err(Fault::of_begun)?;
-        }
-        Ok(())
+            self.beside(stream, &inside, work)
+        };
+        // Also after a refusal: a part of the work may be on the stream.
+        let noted = places.map(|place| place.used_on(&inside, stream));
+        let noted = noted.into_iter().fold(Ok(()), Result::and);
+        done.and(noted.map_err(Fault::of_begun))
     }
 
     /// Does work of another context in the order of a stream: on a stream that is made for it, between two events.

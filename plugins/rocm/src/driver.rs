@@ -114,6 +114,8 @@ impl Vendor for Hip {
     // Newer versions call the same stream 1 too (`hipStreamLegacy`). Older ones would take 1 for an address.
     const DEFAULT_STREAMS: &'static [u64] = &[0];
     const OWN_STREAM: u64 = 2;
+    // HIP fills with gaps by bytes alone.
+    const WIDEST_WITH_GAPS: u64 = 1;
 
     fn load() -> Result<Self, Unusable> {
         Functions::load().map(Self)
@@ -443,11 +445,10 @@ impl Vendor for Hip {
                 let word = i32::from_le_bytes(bytes);
                 call!(self.hipMemsetD32Async(at, word, count, stream))
             }
-            // HIP fills with gaps by bytes alone: one call for each byte of the unit.
-            (unit, false) => (0..unit).zip(bytes).try_for_each(|(byte, value)| {
-                let (at, value) = (at + byte, c_int::from(value));
+            (_, false) => {
+                let value = c_int::from(first);
                 call!(self.hipMemset2DAsync(at, pitch, value, 1, count, stream))
-            }),
+            }
         }
     }
 }

@@ -75,6 +75,7 @@ impl Vendor for Broken {
     const DEFAULT_STREAM: u64 = Cuda::DEFAULT_STREAM;
     const DEFAULT_STREAMS: &'static [u64] = Cuda::DEFAULT_STREAMS;
     const OWN_STREAM: u64 = Cuda::OWN_STREAM;
+    const WIDEST_WITH_GAPS: u64 = Cuda::WIDEST_WITH_GAPS;
 
     fn load() -> Result<Self, Unusable> {
         Cuda::load().map(Self)

@@ -2,8 +2,12 @@
 //! back.
 
 use crossdock_plugin_rocm::Plugin as Rocm;
-use crossdock_sdk::abi::{Address, CopyArgs, MemoryKind, Side, Status, StreamHandle};
-use crossdock_sdk::plugin::{HostEvents as _, Plugin as _, Register as _, Streams as _, Wrap as _};
+use crossdock_sdk::abi::{
+    Address, CopyArgs, EventHandle, FillArgs, MemoryKind, Side, Status, StreamHandle,
+};
+use crossdock_sdk::plugin::{
+    Fill as _, HostEvents as _, Plugin as _, Register as _, Streams as _, Wrap as _,
+};
 
 use crate::hooks::{BYTES, LIMIT_NS, allocate, free, open, side};
 use crate::vendors::Simulator;
@@ -124,6 +128,20 @@ fn a_block_whose_copy_may_still_run_is_left_alone_until_the_close() {
     }
 }
 
+/// Unlocks memory whose work waits for a gate: not before that is over.
+fn unlock_behind(rocm: &Rocm, gate: EventHandle, word: usize) {
+    std::thread::scope(|scope| {
+        let pointer = || std::ptr::with_exposed_provenance_mut(word);
+        let unlocking = scope.spawn(move || rocm.unregister_host(0, pointer()));
+        for _ in 0..1000 {
+            std::thread::yield_now();
+        }
+        assert!(!unlocking.is_finished());
+        rocm.event_complete(gate, Status::OK).unwrap();
+        unlocking.join().unwrap().unwrap();
+    });
+}
+
 #[test]
 fn memory_is_not_unlocked_while_a_copy_may_still_run() {
     let name = "bounces::memory_is_not_unlocked_while_a_copy_may_still_run";
@@ -149,19 +167,47 @@ fn memory_is_not_unlocked_while_a_copy_may_still_run() {
         copy(&rocm, to, from(), stream);
     }
     assert!(simulator.disarm() > 0);
-    std::thread::scope(|scope| {
-        let unlocking = scope.spawn(|| rocm.unregister_host(0, pointer()));
-        for _ in 0..1000 {
-            std::thread::yield_now();
-        }
-        assert!(!unlocking.is_finished());
-        rocm.event_complete(gate, Status::OK).unwrap();
-        unlocking.join().unwrap().unwrap();
-    });
+    unlock_behind(&rocm, gate, word);
     for memory in memories {
         let mut to = [0; BYTES];
         download(&rocm, &mut to, memory, StreamHandle::NONE);
         assert_eq!(to, [7; BYTES]);
         free(&rocm, memory, MemoryKind::DEVICE).unwrap();
     }
+}
+
+#[test]
+fn memory_is_not_unlocked_while_a_part_of_a_refused_fill_may_still_run() {
+    let name = "bounces::memory_is_not_unlocked_while_a_part_of_a_refused_fill_may_still_run";
+    if !over(name, &POLICIES) {
+        return;
+    }
+    let (rocm, simulator) = (open(), Simulator::find());
+    let mut bytes = [7_u8; BYTES];
+    let word = bytes.as_mut_ptr().expose_provenance();
+    let pointer = std::ptr::with_exposed_provenance_mut(word);
+    // SAFETY: the bytes live until they are unregistered.
+    unsafe { rocm.register_host(0, pointer, BYTES as u64) }.unwrap();
+    let stream = rocm.stream_create(0).unwrap();
+    let gate = rocm.event_create_host(0).unwrap();
+    let mut pattern = [0; 16];
+    pattern[7] = 9;
+    let args = FillArgs {
+        dst: side(word as u64, MemoryKind::HOST, 0),
+        bytes: BYTES as u64,
+        pattern,
+        pattern_bytes: 8,
+        reserved: 0,
+    };
+
+    rocm.stream_wait_event(stream, gate).unwrap();
+    // The bytes of the pattern are filled one after the other.
+    simulator.arm("hipMemset2DAsync@2=801");
+    // SAFETY: the memory lives until the fill is over.
+    let refused = unsafe { rocm.fill(args, stream) }.unwrap_err();
+    // UNSUPPORTED would say that nothing was put on the stream.
+    assert_eq!(refused.status(), Status::VENDOR, "{refused}");
+    assert_eq!(simulator.disarm(), 1);
+    unlock_behind(&rocm, gate, word);
+    assert_eq!(bytes[..9], [0, 7, 7, 7, 7, 7, 7, 7, 0]);
 }
