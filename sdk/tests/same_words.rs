@@ -15,7 +15,7 @@ const OF_C_ALONE: [&str; 7] = [
 ];
 
 /// What one language calls otherwise than the other.
-const NAMES: [(&str, &str); 9] = [
+const NAMES: [(&str, &str); 10] = [
     ("UINT64_MAX", "u64::MAX"),
     ("`XD_ADOPT_*`", "`AdoptFlags`"),
     ("`xd_address`", "`Address`"),
