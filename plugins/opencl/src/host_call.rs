@@ -3,7 +3,7 @@
 
 use std::{
     ffi::c_void,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use crossdock_sdk::{fence::fence, plugin::HostCall};
@@ -18,11 +18,18 @@ use crate::{
 /// The host functions that have not run yet.
 ///
 /// PoCL 3 forgets the callbacks of a command that fails, so those that wait are looked through
-/// whenever a failure is seen.
+/// whenever a failure is seen; the host asks for one from time to time (`POLLED_HOST_CALLS`).
 #[derive(Debug, Default)]
-pub(crate) struct HostCalls {
-    pending: Mutex<Vec<(Arc<CommandEvent>, Arc<Once>)>>,
+pub(crate) struct HostCalls(Mutex<Pending>);
+
+#[derive(Debug, Default)]
+struct Pending {
+    calls: Vec<(Arc<CommandEvent>, Arc<Once>)>,
+    /// At this many calls, those that ran are removed.
+    room: usize,
 }
+
+const LEAST_ROOM: usize = 64;
 
 impl HostCalls {
     /// Runs `call` when `stream` gets there.
@@ -38,20 +45,25 @@ impl HostCalls {
             // driver refused to take it.
             unsafe { Arc::decrement_strong_count(carried) };
         })?;
-        self.pending
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push((command_event, call));
-        self.sweep();
+        let is_full = {
+            let mut pending = self.pending();
+            pending
+                .calls
+                .push((Arc::clone(&command_event), Arc::clone(&call)));
+            pending.calls.len() > pending.room.max(LEAST_ROOM)
+        };
+        if is_full {
+            self.sweep();
+        } else if let Ok(Progress::Failed(_)) = progress(&command_event) {
+            // It may have failed before the driver had the callback.
+            call.run();
+        }
         Ok(())
     }
 
     /// Runs those whose command failed, and forgets those that ran.
     pub(crate) fn sweep(&self) {
-        let older = {
-            let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
-            std::mem::take(&mut *pending)
-        };
+        let older = std::mem::take(&mut self.pending().calls);
         let mut waiting = Vec::new();
         for (command_event, call) in older {
             if command_event
@@ -68,8 +80,13 @@ impl HostCalls {
                 Ok(Progress::Running) | Err(_) => waiting.push((command_event, call)),
             }
         }
-        let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
-        pending.append(&mut waiting);
+        let mut pending = self.pending();
+        pending.calls.append(&mut waiting);
+        pending.room = 2 * pending.calls.len();
+    }
+
+    fn pending(&self) -> MutexGuard<'_, Pending> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -380,7 +380,8 @@ fn capabilities(device: &Device) -> Capabilities {
         .with(Capabilities::REGISTER)
         .with(Capabilities::ADOPT_NATIVE)
         .with(Capabilities::TIMING)
-        .with(Capabilities::HOST_EVENTS);
+        .with(Capabilities::HOST_EVENTS)
+        .with(Capabilities::POLLED_HOST_CALLS);
     if device.facts.fine_grained_svm || device.platform.usm.is_some() {
         all = all.with(Capabilities::MANAGED);
     }

@@ -96,6 +96,7 @@ fn a_child_is_told_so_by_each_use_of_an_inherited_stream_also_where_there_is_not
     let stream = Stream::new(&device).unwrap();
     let done = stream.record().unwrap();
     done.synchronize(None).unwrap();
+    let pending = Event::host(&device).unwrap();
     let layout = |extent| Layout::compact(Dtype::UINT8, &[extent]).unwrap();
     let tensor = Tensor::from_bytes(&device, &layout(64), &[1; 64]).unwrap();
     let empty = Tensor::empty(&device, &layout(0)).unwrap();
@@ -118,6 +119,10 @@ fn a_child_is_told_so_by_each_use_of_an_inherited_stream_also_where_there_is_not
             ("to its own device", moved(tensor.device())),
             ("to the child's device", moved(&own)),
             ("copy", tensor.copy_from(&tensor, Some(&stream)).err()),
+            (
+                "a wait on the child's stream",
+                Stream::new(&own).unwrap().wait(&pending).err(),
+            ),
             ("fill", empty.fill(&[1], Some(&stream)).err()),
         ];
         match untold(&uses) {

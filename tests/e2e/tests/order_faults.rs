@@ -12,7 +12,8 @@ use crossdock::{
 use crossdock_e2e::lending::{
     ALL, LIMIT, MOMENT, filled, held, is_late, lent, one_cpu, status, two_cpus, writable,
 };
-use crossdock_e2e::{plugin_file, report, with_faults};
+use crossdock_e2e::simulated::Simulated;
+use crossdock_e2e::{plugin_file, report, with_environment, with_faults};
 use crossdock_sdk::abi::Status;
 use crossdock_sdk::dlpack::Layout;
 
@@ -362,6 +363,33 @@ fn work_without_an_end_is_over_once_its_stream_was() {
         tensor.synchronize(LIMIT).unwrap();
         assert_eq!(tensor.read().unwrap(), source.read().unwrap());
         host_event.complete(Status::OK).unwrap();
+    }
+}
+
+#[test]
+fn work_for_a_stream_of_another_plugin_gets_its_end_later() {
+    let name = "work_for_a_stream_of_another_plugin_gets_its_end_later";
+    if with_environment(name, &[("NO_END", "1")]) {
+        let rig = Simulated::new();
+        let [cpu, device] = ["cpu:0", "vpi:0"].map(|name| rig.device(name));
+        let [target, source] = [1, 2].map(|byte| filled(&device, byte));
+        let (stream, host_event) = held(&cpu);
+        let twice = "call:event_record@1=VENDOR,call:event_record@2=VENDOR";
+        rig.control.inject(twice).unwrap();
+        assert!(target.copy_from(&source, Some(&stream)).is_err());
+        // The copy is there, and what comes now still comes after it.
+        let waited = source.synchronize(Some(Duration::ZERO));
+        assert!(waited.is_ok(), "{waited:?}");
+        assert_eq!(
+            status(&target.synchronize(Some(Duration::ZERO))),
+            Some(Status::TIMEOUT)
+        );
+        host_event.complete(Status::OK).unwrap();
+        assert_eq!(target.read().unwrap(), [2; ALL]);
+        source.fill(&[3], None).unwrap();
+        drop((target, source));
+        rig.runtime.wait_for_releases(LIMIT).unwrap();
+        assert_eq!(counted_leaks(), 0);
     }
 }
 

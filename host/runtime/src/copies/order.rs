@@ -145,13 +145,15 @@ impl<'a> Accesses<'a> {
 
     /// Remembers work that has no event at its end, and why. Where it is on a stream, a later record
     /// may do; else the memories are kept for ever, and their next user is told why.
-    fn remember_unrecorded(self, stream: Option<&Stream>, why: &Error) {
+    fn remember_unrecorded(self, on: Option<WorkStream<'_>>, why: &Error) {
         for (memory, access) in self.each() {
+            let stream = on.as_ref().and_then(WorkStream::callers_own);
             let entry = Work {
                 stream: stream.map(Stream::to_remember),
                 end: Err(Arc::new(why.clone())),
-                access: stream.map_or(Access::Write, |_| access),
+                access: on.map_or(Access::Write, |_| access),
                 holds_memory: true,
+                unrecorded_on: on.as_ref().and_then(WorkStream::internal).cloned(),
                 after: Vec::new(),
             };
             memory.outstanding().enter(entry, &[]);
@@ -192,6 +194,7 @@ fn enter(stream: Option<&Stream>, event: &Event, uses: &[MemoryUse<'_>], holds_m
             end: Ok(event.clone()),
             access: *access,
             holds_memory,
+            unrecorded_on: None,
             after: Vec::new(),
         };
         memory.outstanding().enter(entry, earlier);
@@ -220,8 +223,11 @@ pub(crate) fn run(
     }
     match InternalStream::take(maker) {
         // Between the two events nobody else's work for the stream may begin.
-        Ok(internal) => stream
-            .with_foreign_lock(|| submit(WorkStream::Internal(stream, &internal), accesses, work)),
+        Ok(internal) => {
+            let internal = Arc::new(internal);
+            let target = WorkStream::Internal(stream, &internal);
+            stream.with_foreign_lock(|| submit(target, accesses, work))
+        }
         Err(error) if error.is_unsupported() => {
             synchronize(Some(stream))?;
             run_synchronously(accesses, work)
@@ -238,8 +244,8 @@ pub(crate) fn run(
 /// As [`run`], and nothing was started.
 pub(crate) fn run_later(
     stream: &Stream,
-    (src, reader): (&Tensor, &InternalStream),
-    (dst, writer): (&Tensor, &InternalStream),
+    (src, reader): (&Tensor, &Arc<InternalStream>),
+    (dst, writer): (&Tensor, &Arc<InternalStream>),
     start: impl FnOnce(Event),
 ) -> Result<(), Error> {
     let accesses = Accesses::copy(dst, src);
@@ -297,7 +303,7 @@ fn submit(
         .record()
         .or_else(|_| target.record())
         .inspect_err(|error| {
-            accesses.remember_unrecorded(target.callers_own(), error);
+            accesses.remember_unrecorded(Some(target), error);
         })?;
     if target.callers_own().is_some_and(Stream::may_have_told) {
         carry_told_failure(accesses, &event, &mut uses);
@@ -337,7 +343,7 @@ fn remember_begun(
         Ok(end) => enter(target.callers_own(), &end, &uses, true),
         // Of a lost device nothing runs any more.
         Err(why) if why.status() == Some(Status::DEVICE_LOST) => {}
-        Err(why) => accesses.remember_unrecorded(target.callers_own(), &why),
+        Err(why) => accesses.remember_unrecorded(Some(target), &why),
     }
 }
 
@@ -390,7 +396,9 @@ pub(crate) fn wait(stream: &Stream, accesses: Accesses<'_>) -> Result<(), Error>
 pub(crate) fn note_own(stream: &Stream, accesses: Accesses<'_>) -> Result<(), Error> {
     note(stream, accesses, true)
         .or_else(|_| note(stream, accesses, true))
-        .inspect_err(|error| accesses.remember_unrecorded(Some(stream), error))
+        .inspect_err(|error| {
+            accesses.remember_unrecorded(Some(WorkStream::Callers(stream)), error);
+        })
 }
 
 /// Remembers work of others that is on `stream`; they made it wait for what the work depends on.

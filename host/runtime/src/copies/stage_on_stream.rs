@@ -107,7 +107,7 @@ pub(crate) fn stage(dst: &Tensor, src: &Tensor, stream: &Stream) -> Result<(), E
 struct End {
     /// Where its first byte is.
     side: Side,
-    stream: InternalStream,
+    stream: Arc<InternalStream>,
     /// Lets a wait for the whole device wait for this copy too.
     _later: LaterWork,
 }
@@ -117,12 +117,12 @@ impl End {
         let device = tensor.device();
         Ok(Self {
             side: tensor.memory().side(tensor.offset()),
-            stream: InternalStream::take(device)?,
+            stream: Arc::new(InternalStream::take(device)?),
             _later: LaterWork::on(device.in_plugin()),
         })
     }
 
-    const fn device(&self) -> &Device {
+    fn device(&self) -> &Device {
         self.stream.device()
     }
 

@@ -1,5 +1,7 @@
 //! The stream that work is put on, and what it waits for before.
 
+use std::sync::Arc;
+
 use crossdock_sdk::abi::StreamHandle;
 
 use crate::error::Error;
@@ -16,7 +18,7 @@ pub(super) enum WorkStream<'a> {
     Callers(&'a Stream),
     /// An internal one of that plugin, because the caller's stream belongs to another: it waits for
     /// an event of the caller's stream, which then waits for one of its own.
-    Internal(&'a Stream, &'a InternalStream),
+    Internal(&'a Stream, &'a Arc<InternalStream>),
 }
 
 impl WorkStream<'_> {
@@ -32,6 +34,14 @@ impl WorkStream<'_> {
         match self {
             Self::Callers(stream) => Some(stream),
             Self::Internal(..) => None,
+        }
+    }
+
+    /// The internal stream where the work is on one.
+    pub(super) const fn internal(&self) -> Option<&Arc<InternalStream>> {
+        match self {
+            Self::Callers(_) => None,
+            Self::Internal(_, internal) => Some(internal),
         }
     }
 

@@ -33,13 +33,15 @@ pub(crate) struct OutstandingWork {
 pub(crate) struct Work {
     /// The stream on which everything later comes after the work; none where there is no such.
     pub(crate) stream: Option<Stream>,
-    /// Happens when the work is over. An error: why there is no such event. Without a stream nobody
-    /// will ever tell. Clones share the error, by which work without an event is known again.
+    /// Happens when the work is over. An error: why there is no such event. Without a stream to record it on
+    /// nobody will ever tell. Clones share the error, by which work without an event is known again.
     pub(crate) end: Result<Event, Arc<Error>>,
     pub(crate) access: Access,
     /// Whether memory of others has to outlive the work: not where the work is the producer's, who
     /// keeps the memory. What is this library's to give back outlives all work.
     pub(crate) holds_memory: bool,
+    /// The internal stream that the work is on, where its end could not be recorded: it is kept for that.
+    pub(crate) unrecorded_on: Option<Arc<InternalStream>>,
     /// The ends of other streams' work on the memory for which its own stream waits even where another
     /// plugin breaks down.
     pub(crate) after: Vec<Event>,
@@ -81,6 +83,17 @@ impl Work {
 
     fn is_known_done(&self) -> bool {
         self.end.as_ref().is_ok_and(Event::is_known_done)
+    }
+
+    /// An event behind the work, recorded now on the stream that it is on; none where there is no such, or it
+    /// cannot.
+    fn record_later(&self) -> Option<Event> {
+        let internal = self.unrecorded_on.as_ref();
+        let recorded = match &self.stream {
+            Some(stream) => stream.record(),
+            None => internal?.record(),
+        };
+        recorded.ok()
     }
 
     /// Whether the event is at the end of the work.
@@ -144,6 +157,7 @@ impl OutstandingWork {
                 })),
                 access: Access::Write,
                 holds_memory: true,
+                unrecorded_on: None,
                 after: Vec::new(),
             }];
         }
@@ -156,20 +170,23 @@ impl OutstandingWork {
     /// The work with an end where it has none yet, because the stream could not record one. What is
     /// recorded later on the stream comes later than the work.
     fn recorded(&self, mut work: Work) -> Work {
-        if let (Err(why), Some(stream)) = (&work.end, &work.stream)
-            && let Ok(event) = stream.record()
+        if let Err(why) = &work.end
+            && let Some(event) = work.record_later()
         {
             // The stream told of a failure, perhaps of this work's: the event says only that the work is
             // over, and not how it ended. A read that failed left the content as it was.
-            if work.access.is_write() && stream.may_have_told() {
+            let has_told = work.stream.as_ref().is_some_and(Stream::may_have_told);
+            if work.access.is_write() && has_told {
                 event.carry(why);
             }
             // Once and for all: the next event would come after what is on the stream by then.
             let is_it = |old: &&mut Work| matches!(&old.end, Err(its) if Arc::ptr_eq(its, why));
             for old in self.works().iter_mut().filter(is_it) {
                 old.end = Ok(event.clone());
+                old.unrecorded_on = None;
             }
             work.end = Ok(event);
+            work.unrecorded_on = None;
         }
         work
     }

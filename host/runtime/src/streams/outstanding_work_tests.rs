@@ -30,6 +30,7 @@ fn work(stream: Option<&Stream>, event: &Event, access: Access) -> Work {
         end: Ok(event.clone()),
         access,
         holds_memory: true,
+        unrecorded_on: None,
         after: Vec::new(),
     }
 }
@@ -37,6 +38,7 @@ fn work(stream: Option<&Stream>, event: &Event, access: Access) -> Work {
 fn readiness(stream: &Stream, event: &Event) -> Work {
     Work {
         holds_memory: false,
+        unrecorded_on: None,
         ..work(Some(stream), event, Access::Write)
     }
 }

@@ -62,7 +62,8 @@ pub(crate) enum OnFailure {
 /// stream wait for an event of its own plugin.
 ///
 /// # Errors
-/// [`Error::Hook`]; the failure of the work where the stream inherits it and it is known already.
+/// [`Error::Hook`]; the failure of the work where the stream inherits it and it is known already;
+/// [`Error::Forked`] for an event of the process that this one was forked off.
 pub(crate) fn wait(
     device: &Device,
     event: &Event,
@@ -71,6 +72,12 @@ pub(crate) fn wait(
 ) -> Result<WaitMethod, Error> {
     if event.is_known_done() {
         return Ok(WaitMethod::Native);
+    }
+    if event.device().hooks().is_forked() {
+        // Its plugin, and who would complete it, are in another process.
+        return Err(Error::Forked {
+            operation: "wait for an event",
+        });
     }
     let is_own = device.is_of(event.device().plugin());
     if on_failure == OnFailure::Inherit && is_own && !event.carries_failure() {
