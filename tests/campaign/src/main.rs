@@ -1,10 +1,11 @@
-//! `campaign [--kind a|b|c|d|e] [--language rust|c|python] [--seeds N | --seed N]
+//! `campaign [--kind a|b|c|d|e|f] [--language rust|c|python] [--seeds N | --seed N]
 //! [--faults all|none|STATUS] [--minutes M] [--part K/N] [--only NAME] [--devices LIST]
 //! [--shrinking SECONDS] [--replay FILE] [--shrink FILE]`
 //!
 //! The kinds: a, calls behind a held stream; b, random programs; c, exit and fork; d, layouts; e, scripts
-//! of habits of Python's users. `--seeds N` draws N programs for c and e, and for b N for each number of
-//! simulated hardware queues (1, 2 and 8) and each fault; `--seed N` takes one seed of b, c and e.
+//! of habits of Python's users; f, waits for work that nothing holds, beside work that is held.
+//! `--seeds N` draws N programs for c and e, and for b N for each number of simulated hardware queues
+//! (1, 2 and 8) and each fault; `--seed N` takes one seed of b, c and e.
 //! The calls of a are made in each language that is here; Python needs its package in `PYTHONPATH`.
 //! `--uncovered c|python` prints the functions with a stream that no case of a calls.
 //! `--minutes` is the time of the search, which the kinds share by turns: b has six parts of it, each other kind, and
@@ -171,7 +172,7 @@ fn kinds(letter: &str) -> Result<(Vec<Kind>, bool), String> {
         "e" => Ok((Vec::new(), true)),
         _ => Kind::of(letter)
             .map(|kind| (vec![kind], false))
-            .ok_or_else(|| "a kind is a, b, c, d or e".to_owned()),
+            .ok_or_else(|| "a kind is a, b, c, d, e or f".to_owned()),
     }
 }
 

@@ -95,9 +95,11 @@ impl Run {
     /// An empty program in the world of a case. Where calls are made to fail, errors are answers.
     pub(crate) fn new(case: &Case, world: &Arc<World>, limit: Duration) -> Self {
         let caller = world.caller();
+        let mut judge = Judge::new(case.has_faults(), case.programs.len() > 1, case.language);
+        judge.know_apart(world.has_own_queues.clone());
         Self {
             world: Arc::clone(world),
-            judge: Judge::new(case.has_faults(), case.programs.len() > 1, case.language),
+            judge,
             host_events: caller.host_events(),
             caller: Some(caller),
             threads: BTreeMap::new(),
@@ -258,7 +260,7 @@ impl Run {
                 .find(Result::is_ok);
             self.judge.completed(opened.is_some());
         }
-        self.judge.opened();
+        self.judge.all_opened();
     }
 
     /// The same for all programs that run in turns: a call may be behind a stream that another program
@@ -321,10 +323,12 @@ impl Run {
         // A look at memory waits for nothing, and is over before a host event is completed.
         if is_held && !matches!(op.call, Call::Peek { .. }) {
             match self.until_held(thread) {
-                Err(RecvTimeoutError::Timeout) if self.judge.must_return_while_held(&op.call) => {
-                    return self.without_waiting(thread);
+                Err(RecvTimeoutError::Timeout) => {
+                    if let Some(why) = self.judge.must_return_while_held(&op.call) {
+                        return self.without_waiting(thread, why);
+                    }
+                    self.complete_all_host_events();
                 }
-                Err(RecvTimeoutError::Timeout) => self.complete_all_host_events(),
                 Err(RecvTimeoutError::Disconnected) => return Err(panicked()),
                 Ok(answer) => return Ok(answer),
             }
@@ -348,8 +352,8 @@ impl Run {
         }
     }
 
-    /// The answer of a call that nothing may hold up.
-    fn without_waiting(&mut self, thread: usize) -> Result<Answer, Finding> {
+    /// The answer of a call that nothing may hold up; `why` is what is wrong where something does.
+    fn without_waiting(&mut self, thread: usize, why: &str) -> Result<Answer, Finding> {
         match self.wait_for(thread, PATIENCE) {
             Ok(answer) => return Ok(answer),
             Err(RecvTimeoutError::Disconnected) => return Err(panicked()),
@@ -357,10 +361,7 @@ impl Run {
         }
         self.complete_all_host_events();
         match self.until_done(thread) {
-            Ok(_late) => {
-                let why = "a direct copy on a stream waited for what holds the stream";
-                Err(Finding::new(What::Answer, why))
-            }
+            Ok(_late) => Err(Finding::new(What::Answer, why)),
             Err(RecvTimeoutError::Disconnected) => Err(panicked()),
             Err(RecvTimeoutError::Timeout) => Err(self.hang()),
         }

@@ -48,6 +48,8 @@ pub struct World {
     /// Of each device, whether its memory can be looked at while a stream is held: a simulated one
     /// needs a hardware queue that no other stream blocks.
     pub peekable: Vec<bool>,
+    /// Of each device, whether it is a simulated one with a hardware queue for each stream of a program.
+    pub(crate) has_own_queues: Vec<bool>,
 }
 
 /// The file of a plugin that a device of this name needs, in the folder or beside this program;
@@ -130,16 +132,17 @@ impl World {
         let devices: Vec<Vec<Device>> = runtimes.iter().map(all).collect::<Result<_, _>>()?;
         let table = open_table(case, &files, &runtimes[0], &devices[0])?;
         let control = devices.iter().flatten().find_map(control_of);
+        let of_each = |is_it: fn(&str, &Engine) -> bool| {
+            let names = case.devices.iter();
+            names.map(|name| is_it(name, &case.engine)).collect()
+        };
         Ok(Self {
             runtimes,
             devices,
             control,
             table,
-            peekable: case
-                .devices
-                .iter()
-                .map(|name| is_peekable(name, &case.engine))
-                .collect(),
+            peekable: of_each(is_peekable),
+            has_own_queues: of_each(has_own_queues),
         })
     }
 
@@ -211,11 +214,19 @@ fn open_table(
 /// Hardware queues that are enough for every stream of a program to have its own.
 pub const MANY_QUEUES: u32 = 256;
 
-fn is_peekable(device: &str, engine: &Engine) -> bool {
-    let is_simulated = ["asynchronous", "cuda", "rocm"]
+/// Whether a device of this name is simulated.
+pub(crate) fn is_simulated(device: &str) -> bool {
+    ["asynchronous", "cuda", "rocm"]
         .iter()
-        .any(|name| device.starts_with(name));
-    !is_simulated || engine.queues >= MANY_QUEUES
+        .any(|name| device.starts_with(name))
+}
+
+fn is_peekable(device: &str, engine: &Engine) -> bool {
+    !is_simulated(device) || has_own_queues(device, engine)
+}
+
+fn has_own_queues(device: &str, engine: &Engine) -> bool {
+    is_simulated(device) && engine.queues >= MANY_QUEUES
 }
 
 /// Tells the simulated engines what they are to read when they are opened.

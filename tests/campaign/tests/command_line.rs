@@ -42,7 +42,7 @@ fn unknown_languages_are_refused_with_those_that_are_known() {
 fn unknown_kinds_are_refused_with_those_that_are_known() {
     let (code, said) = said(&["--kind", "z"]);
     assert_eq!(code, Some(2), "{said}");
-    assert!(said.contains("a kind is a, b, c, d or e"), "{said}");
+    assert!(said.contains("a kind is a, b, c, d, e or f"), "{said}");
 }
 
 #[test]

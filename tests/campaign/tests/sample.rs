@@ -73,6 +73,11 @@ fn small_layouts_are_right_or_refused() {
     sample(Kind::Layouts, Language::Rust, 1, 200);
 }
 
+#[test]
+fn waits_for_what_nothing_holds_return_beside_what_is_held() {
+    sample(Kind::Apart, Language::Rust, 1, 1);
+}
+
 fn case(calls: Vec<Call>) -> Case {
     let op = |call| Op {
         thread: 0,

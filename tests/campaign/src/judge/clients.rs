@@ -42,6 +42,18 @@ pub(super) struct Clients {
     pub(super) are_others: bool,
 }
 
+impl Clients {
+    /// The device of a client.
+    pub(super) fn device_of(&self, c: usize) -> Option<usize> {
+        self.here.get(&c).map(|client| client.device)
+    }
+
+    /// Whether a client of this or another program may capture.
+    pub(super) fn may_capture(&self) -> bool {
+        self.are_others || !self.open.is_empty()
+    }
+}
+
 impl Judge {
     /// The captures that are open, each with the thread that can end it.
     pub(crate) fn captures(&self) -> Vec<(usize, usize)> {

@@ -2,6 +2,7 @@
 
 mod clients;
 mod failures;
+mod waits;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -16,6 +17,7 @@ use crate::verdict::{Finding, What};
 
 use self::clients::Clients;
 use self::failures::Failures;
+use self::waits::Waits;
 
 /// What a call is going to touch, as the model knows it before the call.
 #[derive(Debug, Default)]
@@ -48,6 +50,7 @@ pub(crate) struct Judge {
     pub(crate) refused: usize,
     clients: Clients,
     failures: Failures,
+    waits: Waits,
     /// The states that the program came to.
     pub(crate) reached: BTreeSet<&'static str>,
 }
@@ -93,9 +96,21 @@ impl Judge {
         !self.pending.is_empty()
     }
 
-    /// Whether a call has to answer although its stream is held: a copy of compact elements on a direct route. Others
-    /// wait where the plugin cannot lay them out on a stream. Python takes the best route, which may wait.
-    pub(crate) fn must_return_while_held(&self, call: &Call) -> bool {
+    /// Why a call has to answer while host events are pending, in the words of a finding; none where it may wait.
+    pub(crate) fn must_return_while_held(&self, call: &Call) -> Option<&'static str> {
+        if self.faulty {
+            return None;
+        }
+        if self.copies_on_held(call) {
+            return Some("a direct copy on a stream waited for what holds the stream");
+        }
+        self.waits_apart(call)
+            .then_some("a wait for work that nothing holds waited for what holds other work")
+    }
+
+    /// Whether a call is a copy of compact elements on a direct route, on a stream that is held. Others wait where the
+    /// plugin cannot lay them out on a stream. Python takes the best route, which may wait.
+    fn copies_on_held(&self, call: &Call) -> bool {
         let Call::To {
             of,
             way: Way::Direct,
@@ -106,7 +121,7 @@ impl Judge {
             return false;
         };
         let is_compact = self.tensors.get(of).is_none_or(View::is_compact);
-        !self.faulty && self.names_routes && is_compact && self.held.contains(s)
+        self.names_routes && is_compact && self.held.contains(s)
     }
 
     /// What became of a completion.
@@ -228,6 +243,8 @@ impl Judge {
         self.failures.check(&op.call, &outcome)?;
         let is_made = !matches!(outcome, Outcome::Skipped);
         if is_made {
+            let is_failure = matches!(outcome, Outcome::Failed(_));
+            self.note_waits(&op.call, &touched, is_failure);
             self.note_answered(op, &touched);
         }
         match outcome {
@@ -621,9 +638,16 @@ mod tests {
             stream,
         };
         let mut judge = Judge::new(false, false, Language::Rust);
-        assert!(!judge.must_return_while_held(&to(Way::Direct, Some(0))));
+        assert_eq!(
+            judge.must_return_while_held(&to(Way::Direct, Some(0))),
+            None
+        );
         judge.held.insert(0);
-        assert!(judge.must_return_while_held(&to(Way::Direct, Some(0))));
+        assert!(
+            judge
+                .must_return_while_held(&to(Way::Direct, Some(0)))
+                .is_some()
+        );
         let may_wait = [
             to(Way::Staged, Some(0)),
             to(Way::Direct, Some(1)),
@@ -633,11 +657,17 @@ mod tests {
         assert!(
             may_wait
                 .iter()
-                .all(|call| !judge.must_return_while_held(call))
+                .all(|call| judge.must_return_while_held(call).is_none())
         );
         judge.names_routes = false;
-        assert!(!judge.must_return_while_held(&to(Way::Direct, Some(0))));
+        assert_eq!(
+            judge.must_return_while_held(&to(Way::Direct, Some(0))),
+            None
+        );
         (judge.names_routes, judge.faulty) = (true, true);
-        assert!(!judge.must_return_while_held(&to(Way::Direct, Some(0))));
+        assert_eq!(
+            judge.must_return_while_held(&to(Way::Direct, Some(0))),
+            None
+        );
     }
 }

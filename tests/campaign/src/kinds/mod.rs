@@ -1,5 +1,6 @@
 //! The kinds of campaigns: each gives its cases by number.
 
+mod apart;
 mod blocked;
 mod failures;
 mod layouts;
@@ -24,11 +25,19 @@ pub enum Kind {
     Leaving,
     /// Layouts of all sorts.
     Layouts,
+    /// Waits for work that nothing holds, beside work that is held.
+    Apart,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Blocked, Self::Random, Self::Leaving, Self::Layouts];
+    pub const ALL: [Self; 5] = [
+        Self::Blocked,
+        Self::Random,
+        Self::Leaving,
+        Self::Layouts,
+        Self::Apart,
+    ];
 
     /// The kind of a letter.
     #[must_use]
@@ -38,6 +47,7 @@ impl Kind {
             "b" => Some(Self::Random),
             "c" => Some(Self::Leaving),
             "d" => Some(Self::Layouts),
+            "f" => Some(Self::Apart),
             _ => None,
         }
     }
@@ -50,6 +60,7 @@ impl Kind {
             Self::Random => "b random programs",
             Self::Leaving => "c exit and fork",
             Self::Layouts => "d layouts",
+            Self::Apart => "f work apart",
         }
     }
 
@@ -76,6 +87,7 @@ impl Kind {
             Self::Random => random::count(plan),
             Self::Leaving => leaving::count(plan),
             Self::Layouts => layouts::count(devices, plan.programs()),
+            Self::Apart => apart::count(devices),
         }
     }
 
@@ -87,6 +99,7 @@ impl Kind {
             Self::Random => random::case(devices, plan, number),
             Self::Leaving => leaving::case(devices, plan, number),
             Self::Layouts => layouts::case(devices, number),
+            Self::Apart => apart::case(devices, number),
         }
     }
 }
