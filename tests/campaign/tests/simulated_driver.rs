@@ -101,6 +101,18 @@ fn said_of(calls: &[Call], fault: Option<&str>) -> Option<(Option<i32>, String)>
     replays::said_of(&devices, &calls, fault, Ending::Return)
 }
 
+/// Crossdock works without a stream in a context of others, and on the device once that is gone.
+#[test]
+fn a_context_of_others_ends_before_the_first_work_of_the_device() {
+    let only = "f cuda:0: Made beside Default, Event, seeded";
+    let chosen = ["--kind", "f", "--devices", "cpu,cuda:0", "--only", only];
+    let Some((code, said)) = said(&chosen) else {
+        return;
+    };
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("a foreign context that ended: 1"), "{said}");
+}
+
 #[test]
 fn a_thread_that_has_another_device_after_a_call_is_found() {
     let Some((code, said)) = said_of(&[Call::Stray], None) else {

@@ -70,6 +70,11 @@ impl Block {
         }))
     }
 
+    /// Whether it is memory of this session.
+    pub(crate) fn is_of(&self, session: &Arc<Session>) -> bool {
+        Arc::ptr_eq(&self.session, session)
+    }
+
     /// All that is on the client's stream now is before it is given back.
     pub(crate) fn after(&self, stream: u64) -> Answer {
         let event = self.session.within(|vendor| vendor.record(stream))?;

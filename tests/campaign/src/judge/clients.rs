@@ -148,6 +148,13 @@ impl Judge {
                 }
             }
             ClientCall::Take { .. } => self.uses(c, touched.source.as_ref()),
+            ClientCall::Go => {
+                let client = clients.here.remove(&c);
+                clients.users.retain(|(_, user)| *user != c);
+                if client.is_some_and(|client| client.is_own) {
+                    self.reached.insert("a foreign context that ended");
+                }
+            }
             _ => {}
         }
         Ok(())
@@ -458,5 +465,45 @@ mod tests {
         let device = |device| Call::SyncDevice { device };
         did(&mut judge, device(1), refused(Status::CAPTURING)).unwrap();
         did(&mut judge, device(2), refused(Status::CAPTURING)).unwrap_err();
+    }
+
+    #[test]
+    fn what_a_client_that_went_worked_on_is_not_refused_for_the_next_one_in_its_place() {
+        let come = || ClientCall::Come {
+            device: 1,
+            own: true,
+            blocking: false,
+            known: true,
+        };
+        let capture = || ClientCall::Capture { mode: 0 };
+        let lend = Call::Client {
+            c: 0,
+            does: ClientCall::Lend {
+                t: 0,
+                element: Element::One,
+                shape: vec![2],
+                seed: 1,
+                pool: false,
+            },
+        };
+        for goes in [false, true] {
+            let mut judge = Judge::new(false, false, Language::Rust);
+            client(&mut judge, come());
+            let made = Outcome::Made {
+                alias: false,
+                read_only: false,
+                strides: vec![1],
+            };
+            did(&mut judge, lend.clone(), made).unwrap();
+            if goes {
+                client(&mut judge, ClientCall::Go);
+                client(&mut judge, come());
+            }
+            client(&mut judge, capture());
+            let write = Call::Write { t: 0, seed: 3 };
+            let is_wrong = did(&mut judge, write, refused(Status::CAPTURING)).is_err();
+            assert_eq!(is_wrong, goes);
+            assert_eq!(judge.reached.contains("a foreign context that ended"), goes);
+        }
     }
 }

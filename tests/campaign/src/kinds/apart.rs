@@ -1,7 +1,8 @@
 //! Waits for work that nothing holds, beside work on another stream of the device that is held: they have to return.
+//! On devices with contexts the first work is in one of others, which has ended when the device's own begins.
 
 use crate::generate::drivers;
-use crate::program::{Call, Case, ClientCall, Element, Ending, Engine, Language, Op};
+use crate::program::{Call, Case, ClientCall, Element, Ending, Engine, Language, Op, Way};
 use crate::world::{MANY_QUEUES, is_simulated};
 
 /// Whose stream it is.
@@ -24,6 +25,15 @@ enum Wait {
     Read,
 }
 
+/// What is done first in a context of others, without a stream.
+#[derive(Debug, Clone, Copy)]
+enum Work {
+    Write,
+    Fill,
+    Read,
+    Copy,
+}
+
 /// A case by all that is chosen.
 #[derive(Debug, Clone, Copy)]
 struct Choice {
@@ -38,9 +48,14 @@ const POLICIES: [&str; 3] = ["seeded", "lazy", "threads"];
 const WHOSE: [Whose; 3] = [Whose::Made, Whose::Default, Whose::Clients];
 const WAITS: [Wait; 4] = [Wait::Stream, Wait::Event, Wait::Tensor, Wait::Read];
 
+const WORKS: [Work; 4] = [Work::Write, Work::Fill, Work::Read, Work::Copy];
+
 /// The streams and tensors: what is held, and what is not.
 const HELD: usize = 0;
 const FREE: usize = 1;
+/// A client that goes, with its tensor, and where that is copied to.
+const GONE: usize = 2;
+const COPY: usize = 3;
 
 /// Every wait for every stream beside every other one, on each simulated device.
 pub(super) fn count(devices: &[String]) -> u64 {
@@ -62,15 +77,20 @@ pub(super) fn case(devices: &[String], number: u64) -> Case {
         runtime: 0,
         call,
     };
+    let has_contexts = devices[device].starts_with("cuda");
+    let work = has_contexts.then(|| WORKS[number as usize / WAITS.len() % WORKS.len()]);
+    let first = work.map_or_else(Vec::new, |work| in_foreign_context(device, work));
+    let behind = work.map_or_else(String::new, |work| format!(", behind {work:?}"));
+    let calls = first.into_iter().chain(calls(choice));
     Case {
         name: format!(
-            "f {}: {free:?} beside {held:?}, {wait:?}, {policy}",
+            "f {}: {free:?} beside {held:?}, {wait:?}, {policy}{behind}",
             devices[device]
         ),
         language: Language::Rust,
         devices: devices.to_vec(),
-        // A client leaves nothing for the next case.
-        fresh: [held, free].contains(&Whose::Clients),
+        // A client leaves nothing for the next case, and the first work of a device is once.
+        fresh: has_contexts || [held, free].contains(&Whose::Clients),
         runtimes: 1,
         staging: 65_536,
         fault: None,
@@ -80,7 +100,7 @@ pub(super) fn case(devices: &[String], number: u64) -> Case {
             queues: MANY_QUEUES,
             ..Engine::default()
         },
-        programs: vec![calls(choice).into_iter().map(op).collect()],
+        programs: vec![calls.map(op).collect()],
     }
 }
 
@@ -143,6 +163,42 @@ fn calls(choice: Choice) -> Vec<Call> {
     calls
 }
 
+/// Work on memory of a client in its context, which ends then.
+fn in_foreign_context(device: usize, work: Work) -> Vec<Call> {
+    let (c, t) = (GONE, GONE);
+    let does = |does| Call::Client { c, does };
+    let coming = ClientCall::Come {
+        device,
+        own: true,
+        blocking: false,
+        known: false,
+    };
+    let lending = ClientCall::Lend {
+        t,
+        element: Element::Four,
+        shape: vec![7],
+        seed: 5,
+        pool: false,
+    };
+    let copied = Call::To {
+        t: COPY,
+        of: t,
+        device: 0,
+        way: Way::Direct,
+        stream: None,
+    };
+    let (seed, stream) = (9, None);
+    let worked = match work {
+        Work::Write => Call::Write { t, seed },
+        Work::Fill => Call::Fill { t, seed, stream },
+        Work::Read => Call::Read { t },
+        Work::Copy => copied,
+    };
+    let gone = [Call::DropTensor { t }, does(ClientCall::Go)];
+    let first = [does(coming), does(lending), worked, Call::Read { t }];
+    first.into_iter().chain(gone).collect()
+}
+
 /// A stream comes to a place.
 fn stream(whose: Whose, s: usize, device: usize) -> Vec<Call> {
     match whose {
@@ -177,5 +233,47 @@ mod tests {
         assert_eq!(of(&["cpu", "opencl"]), 0);
         assert_eq!(of(&["cpu", "asynchronous"]), 3 * each);
         assert_eq!(of(&["cpu", "cuda:0", "rocm:1"]), 2 * 8 * each);
+    }
+
+    #[test]
+    fn a_device_with_contexts_works_first_in_one_that_ends() {
+        let devices = ["cpu", "cuda:0", "rocm:1"].map(str::to_owned);
+        let cases = (0..count(&devices)).map(|number| case(&devices, number));
+        let (mut on_cuda, mut works) = (0, std::collections::BTreeSet::new());
+        for case in cases {
+            let calls: Vec<&Call> = case.programs[0].iter().map(|op| &op.call).collect();
+            let is_end = |call: &&Call| {
+                matches!(
+                    call,
+                    Call::Client {
+                        does: ClientCall::Go,
+                        ..
+                    }
+                )
+            };
+            let is_own = |call: &&Call| {
+                matches!(
+                    call,
+                    Call::Make { .. }
+                        | Call::Fill {
+                            stream: Some(_),
+                            ..
+                        }
+                )
+            };
+            let end = calls.iter().position(is_end);
+            assert_eq!(
+                end.is_some(),
+                case.name.starts_with("f cuda:0"),
+                "{}",
+                case.name
+            );
+            let Some(end) = end else { continue };
+            assert!(Some(end) < calls.iter().position(is_own), "{}", case.name);
+            assert!(case.fresh, "{}", case.name);
+            works.insert(format!("{:?}", calls[2]));
+            on_cuda += 1;
+        }
+        assert_eq!((on_cuda, works.len()), (96, WORKS.len()));
     }
 }

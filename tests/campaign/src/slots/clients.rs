@@ -21,6 +21,9 @@ use crate::program::{ClientCall, Op};
 /// How long releases are waited for before clients go.
 const LAST_WORK: Duration = Duration::from_secs(10);
 
+/// The same before one of them goes.
+const A_RELEASE: Duration = Duration::from_secs(2);
+
 /// A driver's refusal of a client's own call.
 fn told<T>(what: &str, answer: Answer<T>) -> Result<T, Stop> {
     answer.map_err(|code| Stop::Failed(Failed::other(format!("a client's {what}: {code}"))))
@@ -67,6 +70,7 @@ impl Slots {
                 let (layout, block) = read;
                 self.lend(op, (c, *t), &layout, block)
             }
+            ClientCall::Go => self.go(c),
             ClientCall::CaptureShown { s, mode } => self.capture_shown(op, (c, *s), *mode),
             _ => self.call_alone(c, does),
         }
@@ -168,6 +172,28 @@ impl Slots {
         let client = Client::new(kind, on.plugin().name(), on.index());
         let client = told("arrival", client.ok_or(Stop::Empty)?)?;
         self.clients.insert(c, client);
+        Ok(Outcome::Done)
+    }
+
+    /// A client goes in the middle of the program.
+    fn go(&mut self, c: usize) -> Result<Outcome, Stop> {
+        if self.idle(c)?.is_known || self.entered.iter().any(|(_, entered, _)| *entered == c) {
+            return Err(Stop::Empty);
+        }
+        let session = Arc::clone(&at(&self.clients, c)?.session);
+        // Those of tensors that are there still have their owners.
+        self.blocks.retain(|_, block| !block.is_of(&session));
+        for runtime in &self.world.runtimes {
+            runtime.wait_for_releases(Some(A_RELEASE))?;
+        }
+        // Each block has it, besides the client and this call.
+        if Arc::strong_count(&session) > 2 {
+            return Err(Stop::Empty);
+        }
+        drop(session);
+        let client = self.clients.remove(&c).ok_or(Stop::Empty)?;
+        let gone = client.end();
+        gone.map_err(|why| Stop::Failed(Failed::other(why)))?;
         Ok(Outcome::Done)
     }
 
