@@ -30,7 +30,7 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::core(
         "a_host_function_after_a_failure_runs_where_its_stream_is_only_asked",
-        "which runs them itself, in `stream_query` of that stream at the latest.",
+        "that may be as late as in the next `stream_query` of that stream.",
         asked,
     ),
     Case::core(
