@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use crossdock_sdk::dlpack::{DataWord, Device, Flags, Layout, Place, Produced, Received};
 
+use crate::program::Offset;
+
 /// Bytes before and behind the tensor's own.
 const MARGIN: usize = 64;
 const BESIDE: u8 = 0xa5;
@@ -88,13 +90,15 @@ impl Drop for Owner {
 }
 
 impl Lent {
-    /// Lends these bytes as a tensor of others.
-    pub(crate) fn new(layout: &Layout, bytes: &[u8]) -> (Self, Produced) {
-        let mut room = vec![BESIDE; MARGIN * 2 + bytes.len()];
-        room[MARGIN..MARGIN + bytes.len()].copy_from_slice(bytes);
+    /// Lends these bytes as a tensor of others, which begins so far behind a place where anything is aligned.
+    pub(crate) fn new(layout: &Layout, bytes: &[u8], offset: Offset) -> (Self, Produced) {
+        let (before, behind) = (offset.bytes(), MARGIN + bytes.len());
+        let mut room = vec![BESIDE; before + behind + MARGIN];
+        room[before + MARGIN..before + behind].copy_from_slice(bytes);
         let start = Box::leak(room.into_boxed_slice())
             .as_mut_ptr()
-            .expose_provenance();
+            .expose_provenance()
+            + before;
         let releases = Arc::new(AtomicU32::new(0));
         let room = Room {
             start,
@@ -106,8 +110,8 @@ impl Lent {
             process: std::process::id(),
         };
         let place = Place {
-            data: DataWord::from_addr(start + MARGIN),
-            byte_offset: 0,
+            data: DataWord::from_addr(start + MARGIN - usize::from(offset.dlpack)),
+            byte_offset: u64::from(offset.dlpack),
             device: Device::CPU,
             flags: Flags::NONE,
         };

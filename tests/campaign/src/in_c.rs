@@ -150,10 +150,11 @@ impl InC {
                 element,
                 shape,
                 seed,
+                offset,
             } => {
                 let layout = Layout::compact(element.dtype(), shape)?;
                 let bytes = bytes_of(*seed, layout.bytes() as usize);
-                let (lent, produced) = Lent::new(&layout, &bytes);
+                let (lent, produced) = Lent::new(&layout, &bytes, *offset);
                 self.lent.push(lent);
                 // SAFETY: a fresh export that nobody else owns.
                 let managed = unsafe { Managed::new(produced.into_raw().as_ptr()) };

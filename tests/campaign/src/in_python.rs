@@ -285,11 +285,12 @@ impl InPython {
                 element,
                 shape,
                 seed,
+                offset,
                 ..
             } => {
                 let layout = Layout::compact(element.dtype(), shape)?;
                 let bytes = bytes_of(*seed, layout.bytes() as usize);
-                let (lent, produced) = Lent::new(&layout, &bytes);
+                let (lent, produced) = Lent::new(&layout, &bytes, *offset);
                 self.lent.push(lent);
                 self.import(produced.into_raw().as_ptr())?
             }

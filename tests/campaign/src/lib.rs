@@ -48,6 +48,7 @@ mod in_python;
 mod judge;
 pub mod kinds;
 pub mod model;
+mod offset;
 pub mod plan;
 pub mod program;
 mod run;

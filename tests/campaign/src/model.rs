@@ -150,9 +150,10 @@ pub(crate) fn part_of(call: &Call, source: View, strides: Vec<i64>) -> Option<(u
             shape,
             strides,
             first,
+            bytes,
             ..
         } => {
-            let first = source.first + first * source.element.bits();
+            let first = source.first + first * source.element.bits() + bytes * 8;
             let (shape, strides) = (shape.clone(), strides.clone());
             (
                 *t,

@@ -6,6 +6,7 @@ use crossdock::{RouteChoice, RouteKind};
 use crossdock_sdk::dlpack::{Dtype, DtypeCode};
 
 pub use crate::clients::calls::ClientCall;
+pub use crate::offset::Offset;
 
 /// What one trial runs: where, with which faults, and how it ends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -231,14 +232,19 @@ pub enum Call {
         element: Element,
         shape: Vec<i64>,
         seed: u8,
+        #[serde(default)]
+        offset: Offset,
     },
-    /// The memory of a tensor, imported by another layout; `first` counts elements from its start.
+    /// The memory of a tensor, imported by another layout; `first` counts elements from its start, and `bytes` more
+    /// bytes.
     Strange {
         t: usize,
         of: usize,
         shape: Vec<i64>,
         strides: Vec<i64>,
         first: i64,
+        #[serde(default)]
+        bytes: i64,
     },
     /// A part; start, step and length of each axis.
     Slice {

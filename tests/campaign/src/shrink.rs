@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use crate::program::{Call, Case, ClientCall, Element, Op, Way};
+use crate::program::{Call, Case, ClientCall, Element, Offset, Op, Way};
 use crate::verdict::{Finding, Verdict};
 
 /// How often a finding is repeated to know whether it happens every time.
@@ -340,19 +340,26 @@ fn simpler_tensors(call: &Call) -> Vec<Call> {
                 .into_iter()
                 .for_each(|shape| with(*device, *element, shape));
         }
-        Call::Foreign { element, shape, .. } => {
-            let mut with = |element: Element, shape: Vec<i64>| {
+        Call::Foreign {
+            element,
+            shape,
+            offset,
+            ..
+        } => {
+            let mut with = |element: Element, shape: Vec<i64>, offset: Offset| {
                 calls.push(Call::Foreign {
                     t,
                     element,
                     shape,
                     seed,
+                    offset,
                 });
             };
-            with(Element::One, shape.clone());
+            with(Element::One, shape.clone(), *offset);
+            with(*element, shape.clone(), Offset::default());
             smaller_shapes(shape)
                 .into_iter()
-                .for_each(|shape| with(*element, shape));
+                .for_each(|shape| with(*element, shape, *offset));
         }
         _ => {}
     }
@@ -393,26 +400,98 @@ fn simpler_calls(call: &Call) -> Vec<Call> {
             s: *s,
             device: *device,
         }],
+        Call::Strange { .. } => simpler_layouts(call),
+        _ => Vec::new(),
+    }
+}
+
+/// Fewer axes of another layout, and one that begins where the elements of the tensor do.
+fn simpler_layouts(call: &Call) -> Vec<Call> {
+    let Call::Strange {
+        t,
+        of,
+        shape,
+        strides,
+        first,
+        bytes,
+    } = call
+    else {
+        return Vec::new();
+    };
+    let without = |axis| {
+        let (mut shape, mut strides) = (shape.clone(), strides.clone());
+        shape.remove(axis);
+        strides.remove(axis);
         Call::Strange {
-            t,
-            of,
+            t: *t,
+            of: *of,
             shape,
             strides,
-            first,
+            first: *first,
+            bytes: *bytes,
+        }
+    };
+    let aligned = Call::Strange {
+        t: *t,
+        of: *of,
+        shape: shape.clone(),
+        strides: strides.clone(),
+        first: *first,
+        bytes: 0,
+    };
+    let fewer = (0..shape.len()).map(without);
+    fewer.chain([aligned]).collect()
+}
+
+/// Less memory of a client's, and simpler one.
+fn simpler_memory(does: &ClientCall) -> Vec<ClientCall> {
+    match does {
+        ClientCall::Lend {
+            t,
+            element,
+            shape,
+            seed,
+            pool,
+            offset,
         } => {
-            let without = |axis| {
-                let (mut shape, mut strides) = (shape.clone(), strides.clone());
-                shape.remove(axis);
-                strides.remove(axis);
-                Call::Strange {
-                    t: *t,
-                    of: *of,
-                    shape,
-                    strides,
-                    first: *first,
-                }
+            let with = |element: Element, shape: Vec<i64>, (pool, offset)| ClientCall::Lend {
+                t: *t,
+                element,
+                shape,
+                seed: *seed,
+                pool,
+                offset,
             };
-            (0..shape.len()).map(without).collect()
+            let (own, aligned) = ((*pool, *offset), (*pool, Offset::default()));
+            let smaller = smaller_shapes(shape).into_iter();
+            let smaller = smaller.map(|shape| with(*element, shape, own));
+            let simpler = [
+                (Element::One, own),
+                (*element, (false, *offset)),
+                (*element, aligned),
+            ];
+            let simpler = simpler.map(|(element, of)| with(element, shape.clone(), of));
+            simpler.into_iter().chain(smaller).collect()
+        }
+        ClientCall::Take {
+            t,
+            of,
+            pool,
+            waits,
+            offset,
+        } => {
+            let with = |pool, waits, offset| ClientCall::Take {
+                t: *t,
+                of: *of,
+                pool,
+                waits,
+                offset,
+            };
+            vec![
+                with(false, *waits, *offset),
+                with(*pool, true, *offset),
+                with(*pool, *waits, Offset::default()),
+            ]
         }
         _ => Vec::new(),
     }
@@ -438,35 +517,7 @@ fn simpler_clients(call: &Call) -> Vec<Call> {
             };
             vec![with(false, *blocking), with(*own, false)]
         }
-        ClientCall::Lend {
-            t,
-            element,
-            shape,
-            seed,
-            pool,
-        } => {
-            let with = |element: Element, shape: Vec<i64>, pool| ClientCall::Lend {
-                t: *t,
-                element,
-                shape,
-                seed: *seed,
-                pool,
-            };
-            let smaller = smaller_shapes(shape).into_iter();
-            let smaller = smaller.map(|shape| with(*element, shape, *pool));
-            let simpler = [(Element::One, *pool), (*element, false)];
-            let simpler = simpler.map(|(element, pool)| with(element, shape.clone(), pool));
-            simpler.into_iter().chain(smaller).collect()
-        }
-        ClientCall::Take { t, of, pool, waits } => {
-            let with = |pool, waits| ClientCall::Take {
-                t: *t,
-                of: *of,
-                pool,
-                waits,
-            };
-            vec![with(false, *waits), with(*pool, true)]
-        }
+        ClientCall::Lend { .. } | ClientCall::Take { .. } => simpler_memory(does),
         ClientCall::Capture { .. } => vec![ClientCall::Capture { mode: 2 }],
         ClientCall::CaptureShown { s, .. } => vec![ClientCall::CaptureShown { s: *s, mode: 2 }],
         _ => Vec::new(),

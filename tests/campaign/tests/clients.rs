@@ -3,7 +3,7 @@
 
 mod replays;
 
-use crossdock_campaign::program::{Call, ClientCall, Element, Ending, Way};
+use crossdock_campaign::program::{Call, ClientCall, Element, Ending, Offset, Way};
 
 /// The devices of these programs, by their indexes.
 const DEVICES: [&str; 4] = ["cpu", "cuda:0", "rocm:0", "cuda:1"];
@@ -50,13 +50,21 @@ fn lend(c: usize, t: usize, pool: bool) -> Call {
         shape: vec![5, 7],
         seed: 8,
         pool,
+        offset: Offset::default(),
     };
     does(c, lending)
 }
 
 fn take(c: usize, t: usize, of: usize, waits: bool) -> Call {
-    let pool = true;
-    does(c, ClientCall::Take { t, of, pool, waits })
+    let (pool, offset) = (true, Offset::default());
+    let taking = ClientCall::Take {
+        t,
+        of,
+        pool,
+        waits,
+        offset,
+    };
+    does(c, taking)
 }
 
 fn to_host(t: usize, of: usize, s: usize) -> Call {
@@ -203,6 +211,64 @@ fn memory_that_a_client_lends_lives_until_pending_work_has_read_it() {
             read.into_iter().chain(dropped.clone())
         };
         kinds.clone().flat_map(one).collect()
+    });
+    is_right(&calls, Ending::Return);
+}
+
+#[test]
+fn elements_of_a_client_are_filled_and_copied_wherever_they_begin() {
+    let offsets = [(1, 0), (0, 2), (3, 5)].map(|(pointer, dlpack)| Offset { pointer, dlpack });
+    let calls = on_each(|gpu| {
+        let (s, known) = (2, true);
+        let coming = ClientCall::Come {
+            device: gpu,
+            own: false,
+            blocking: false,
+            known,
+        };
+        let used = |offset| {
+            let lending = ClientCall::Lend {
+                t: 0,
+                element: Element::Four,
+                shape: vec![5, 7],
+                seed: 8,
+                pool: false,
+                offset,
+            };
+            let taking = ClientCall::Take {
+                t: 3,
+                of: 0,
+                pool: true,
+                waits: true,
+                offset,
+            };
+            let copy = |t, of| Call::CopyFrom {
+                t,
+                of,
+                stream: Some(s),
+            };
+            let read = |t| Call::Read { t };
+            vec![
+                does(gpu, lending),
+                read(0),
+                fill(0, None),
+                read(0),
+                fill(0, Some(s)),
+                to_host(1, 0, s),
+                read(1),
+                Call::Write { t: 0, seed: 9 },
+                copy(1, 0),
+                fill(1, None),
+                copy(0, 1),
+                does(gpu, taking),
+                read(3),
+            ]
+        };
+        let first = [does(gpu, coming), Call::Stream { s, device: gpu }];
+        first
+            .into_iter()
+            .chain(offsets.into_iter().flat_map(used))
+            .collect()
     });
     is_right(&calls, Ending::Return);
 }

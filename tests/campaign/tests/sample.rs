@@ -245,6 +245,7 @@ fn memory_with_two_owners_rests_though_waits_are_refused_for_a_while() {
             shape: vec![64],
             strides: vec![1],
             first: 0,
+            bytes: 0,
         },
         Call::To {
             t: 3,

@@ -3,7 +3,7 @@
 
 mod replays;
 
-use crossdock_campaign::program::{Call, Case, Element, Ending, Engine, Language, Op, Way};
+use crossdock_campaign::program::{Call, Case, Element, Ending, Engine, Language, Offset, Op, Way};
 
 use replays::said;
 
@@ -43,6 +43,7 @@ fn a_refused_host_function_holds_up_no_stream_on_few_hardware_queues() {
             element: Element::Eight,
             shape: vec![2, 1],
             seed: 249,
+            offset: Offset::default(),
         },
         Call::To {
             t: 1,

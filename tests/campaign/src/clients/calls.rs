@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::program::Element;
+use crate::program::{Element, Offset};
 
 /// One call of a client. It is left out where that client does not exist, or captures in a mode that forbids it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,6 +28,8 @@ pub enum ClientCall {
         shape: Vec<i64>,
         seed: u8,
         pool: bool,
+        #[serde(default)]
+        offset: Offset,
     },
     /// It reads a tensor by work on its stream, and lends what it has read. It gives the export back at once and says
     /// on which stream it reads, or where it `waits` once the work is over.
@@ -36,6 +38,8 @@ pub enum ClientCall {
         of: usize,
         pool: bool,
         waits: bool,
+        #[serde(default)]
+        offset: Offset,
     },
     /// Its context, or HIP's device, becomes the thread's current one, until it leaves.
     Enter,

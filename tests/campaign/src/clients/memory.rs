@@ -41,8 +41,10 @@ impl Session {
 /// One block of it.
 #[derive(Debug)]
 pub(crate) struct Block {
-    pub(crate) address: u64,
+    address: u64,
     bytes: usize,
+    /// Bytes before what is lent of it.
+    before: usize,
     is_pooled: bool,
     /// It has been spoilt already.
     is_gone: AtomicBool,
@@ -52,17 +54,19 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    /// Device memory, of the context or in the order of the client's stream.
+    /// Device memory, of the context or in the order of the client's stream: so many bytes before what is lent, and
+    /// those.
     pub(crate) fn new(
         session: &Arc<Session>,
-        bytes: usize,
+        (before, bytes): (usize, usize),
         pool: Option<u64>,
     ) -> Answer<Arc<Self>> {
-        let bytes = bytes.max(1);
+        let bytes = (before + bytes).max(1);
         let address = session.within(|vendor| vendor.allocate(bytes, pool))?;
         Ok(Arc::new(Self {
             address,
             bytes,
+            before,
             is_pooled: pool.is_some(),
             is_gone: AtomicBool::new(false),
             session: Arc::clone(session),
@@ -73,6 +77,11 @@ impl Block {
     /// Whether it is memory of this session.
     pub(crate) fn is_of(&self, session: &Arc<Session>) -> bool {
         Arc::ptr_eq(&self.session, session)
+    }
+
+    /// Where what is lent begins.
+    pub(crate) const fn start(&self) -> u64 {
+        self.address + self.before as u64
     }
 
     /// All that is on the client's stream now is before it is given back.

@@ -107,27 +107,32 @@ impl Client {
     }
 
     /// Memory of its own that work on its stream writes.
-    pub(crate) fn write(&mut self, bytes: &[u8], pool: bool) -> Answer<Arc<Block>> {
+    pub(crate) fn write(&mut self, bytes: &[u8], pool: bool, before: usize) -> Answer<Arc<Block>> {
         let pinned = self.session.within(|vendor| vendor.pin(bytes))?;
         self.pinned.push(pinned);
-        let block = self.block(bytes.len(), pool)?;
+        let block = self.block((before, bytes.len()), pool)?;
         self.copied(block, pinned, bytes.len())
     }
 
     /// Memory of its own with what is at an address once its stream comes to that.
-    pub(crate) fn copy_of(&self, from: u64, bytes: usize, pool: bool) -> Answer<Arc<Block>> {
-        let block = self.block(bytes, pool)?;
+    pub(crate) fn copy_of(
+        &self,
+        (from, bytes): (u64, usize),
+        pool: bool,
+        before: usize,
+    ) -> Answer<Arc<Block>> {
+        let block = self.block((before, bytes), pool)?;
         self.copied(block, from, bytes)
     }
 
-    fn block(&self, bytes: usize, pool: bool) -> Answer<Arc<Block>> {
+    fn block(&self, bytes: (usize, usize), pool: bool) -> Answer<Arc<Block>> {
         let block = Block::new(&self.session, bytes, pool.then_some(self.stream))?;
         // The memory is there once the stream comes to it.
         self.end_of(block)
     }
 
     fn copied(&self, block: Arc<Block>, from: u64, bytes: usize) -> Answer<Arc<Block>> {
-        let copy = |vendor: &Vendor| vendor.copy(block.address, from, bytes, self.stream);
+        let copy = |vendor: &Vendor| vendor.copy(block.start(), from, bytes, self.stream);
         let copied = if bytes == 0 {
             Ok(())
         } else {

@@ -2,7 +2,7 @@
 
 use super::{EVENTS, STREAMS, TENSORS, Writer};
 use crate::model::View;
-use crate::program::{Call, ClientCall, Element, Op, Way};
+use crate::program::{Call, ClientCall, Element, Offset, Op, Way};
 
 /// Places of clients.
 const CLIENTS: usize = 3;
@@ -150,6 +150,14 @@ impl Writer {
         let (t, s) = (self.random.index(TENSORS), self.random.index(STREAMS));
         let (element, shape) = (self.random.one(&Element::ALL), self.shape());
         self.tensors[t] = Some(View::compact(0, element, &shape, client.device));
+        let offset = Offset::drawn(&mut self.random);
+        if offset.bytes() > 0 {
+            let (seed, stream) = (self.seed(), self.on());
+            self.planned.push_back(match self.random.once_in(4) {
+                true => Call::Write { t, seed },
+                false => Call::Fill { t, seed, stream },
+            });
+        }
         if !self.random.once_in(3) {
             let device = self.random.index(self.setup.devices);
             if self.random.once_in(2) {
@@ -169,6 +177,7 @@ impl Writer {
             shape,
             seed: self.seed(),
             pool: self.random.once_in(2),
+            offset,
         };
         Call::Client { c, does }
     }
@@ -189,8 +198,14 @@ impl Writer {
             self.pending_fill(of, s);
         }
         self.tensors[t] = self.tensors[of].clone();
-        let (pool, waits) = (self.random.once_in(2), self.random.once_in(4));
-        self.plan(c, ClientCall::Take { t, of, pool, waits });
+        let does = ClientCall::Take {
+            t,
+            of,
+            pool: self.random.once_in(2),
+            waits: self.random.once_in(4),
+            offset: Offset::drawn(&mut self.random),
+        };
+        self.plan(c, does);
         match self.random.below(3) {
             0 => {
                 self.tensors[of] = None;
@@ -390,9 +405,16 @@ mod tests {
         };
         let ends = programs.iter().filter(ends).count();
         assert!(ends >= 20, "{ends}");
-        let often = [captures, lends, takes, enters, beside];
+        let often = [captures, lends, takes, beside];
         assert!(often.iter().all(|programs| *programs >= 40), "{often:?}");
+        assert!(enters >= 25, "{enters}");
         assert!(shown >= 10 && errs >= 15, "{shown} {errs}");
+        let is_aside = |does: &ClientCall| match does {
+            ClientCall::Lend { offset, .. } | ClientCall::Take { offset, .. } => offset.bytes() > 0,
+            _ => false,
+        };
+        let aside = with(is_aside);
+        assert!(aside >= 40, "{aside}");
     }
 
     #[test]

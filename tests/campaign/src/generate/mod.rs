@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use self::clients::Clients;
 pub use self::clients::ops_beside_clients;
 use crate::model::{View, compact};
-use crate::program::{Call, Element, Op, Way};
+use crate::program::{Call, Element, Offset, Op, Way};
 
 /// Random numbers of a seed.
 #[derive(Debug, Clone)]
@@ -160,6 +160,7 @@ impl Writer {
                 element,
                 shape,
                 seed,
+                offset: Offset::drawn(&mut self.random),
             };
         }
         Call::Make {
@@ -293,6 +294,7 @@ impl Writer {
                 shape: source.shape.clone(),
                 strides: source.strides.clone(),
                 first: 0,
+                bytes: 0,
             },
             _ => Call::To {
                 t: name,

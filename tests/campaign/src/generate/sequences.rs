@@ -2,7 +2,7 @@
 
 use super::{EVENTS, STREAMS, TENSORS, Writer};
 use crate::model::{View, compact};
-use crate::program::{Call, Element, Way};
+use crate::program::{Call, Element, Offset, Way};
 
 /// So many elements of 16 bytes are more than a plugin for GPUs copies through one block.
 const LONG: i64 = 70_000;
@@ -105,6 +105,7 @@ impl Writer {
             element: Element::Sixteen,
             shape: vec![LONG],
             seed: self.seed(),
+            offset: Offset::drawn(&mut self.random),
         }
     }
 

@@ -320,6 +320,7 @@ impl Judge {
                     element,
                     shape,
                     seed,
+                    ..
                 },
                 _,
             ) => Some((*t, self.fresh((*element, shape, 0), *seed))),
@@ -577,7 +578,7 @@ impl Judge {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::program::Element;
+    use crate::program::{Element, Offset};
 
     /// What the judge says of a look at memory after these calls, when the held work has written it.
     fn look_after(holds: usize) -> Result<(), Finding> {
@@ -592,6 +593,7 @@ mod tests {
             element: Element::Eight,
             shape: vec![2],
             seed: 1,
+            offset: Offset::default(),
         };
         let fill = Call::Fill {
             t: 0,

@@ -1,6 +1,6 @@
 //! Every call that takes a stream, behind a stream that is held: nothing happens early, nothing hangs.
 
-use crate::program::{Call, Case, Element, Ending, Engine, Language, Op, Way};
+use crate::program::{Call, Case, Element, Ending, Engine, Language, Offset, Op, Way};
 use crate::world::MANY_QUEUES;
 
 /// How the elements lie that a call works on.
@@ -243,6 +243,7 @@ fn lent(to: usize, stream: usize) -> Vec<Call> {
             element,
             shape: shape.clone(),
             seed: 7,
+            offset: Offset::default(),
         },
         Call::Make {
             t: 7,

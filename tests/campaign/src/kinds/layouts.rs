@@ -10,6 +10,8 @@ const AXES: i64 = EXTENTS * STRIDES;
 /// Elements before and behind the first: the furthest of rows in planes, which is more than three axes of two steps
 /// by three each.
 const REACH: i64 = 32;
+/// The most bytes by which a layout's first element may lie beside a place of the room's elements.
+const ASIDE: i64 = 3;
 
 /// Layouts of at most two axes: all there are.
 const FEW: i64 = 1 + AXES + AXES * AXES;
@@ -35,7 +37,10 @@ pub(super) fn case(devices: &[String], number: u64) -> Case {
         let (axes, others) = planes(&mut random);
         (axes, Some(others))
     };
-    program(devices, (number as usize, element, device), (&axes, others))
+    // Every second layout begins where its elements are aligned.
+    let bytes = random.one(&[0, 0, 0, 1, 2, ASIDE]);
+    let layout = (&axes[..], others);
+    program(devices, (number as usize, element, device), layout, bytes)
 }
 
 /// Rows in planes, and the steps of another tensor of that shape. Elements of a row may lie apart, and the rows of a
@@ -79,6 +84,7 @@ fn program(
     devices: &[String],
     (number, element, device): (usize, Element, usize),
     (axes, others): (&[(i64, i64)], Option<Vec<i64>>),
+    bytes: i64,
 ) -> Case {
     let (shape, strides): (Vec<i64>, Vec<i64>) = axes.iter().copied().unzip();
     let trial = Trial {
@@ -86,8 +92,10 @@ fn program(
         shape,
         others: others.unwrap_or_else(|| strides.clone()),
         strides,
+        bytes,
     };
     let mut calls = trial.alone(device);
+    calls.extend(trial.aside(1 + number as i64 % ASIDE));
     calls.extend(trial.with_others(device, (device + 1) % devices.len()));
     Case {
         name: format!("d layout {number} of {element:?} on {}", devices[device]),
@@ -119,6 +127,8 @@ struct Trial {
     strides: Vec<i64>,
     /// The steps of tensor 7.
     others: Vec<i64>,
+    /// How far aside both lie.
+    bytes: i64,
 }
 
 impl Trial {
@@ -127,7 +137,8 @@ impl Trial {
             t,
             device,
             element: self.element,
-            shape: vec![2 * REACH + 2],
+            // Half a byte has two of its elements.
+            shape: vec![2 * REACH + 2 + 2 * ASIDE],
             seed,
         }
     }
@@ -150,6 +161,7 @@ impl Trial {
             shape: self.shape.clone(),
             strides: strides.to_vec(),
             first: REACH,
+            bytes: self.bytes,
         }
     }
 
@@ -170,6 +182,39 @@ impl Trial {
         ]);
         calls.extend([Call::Stream { s: 0, device }, fill(6, Some(0)), read(0)]);
         calls
+    }
+
+    /// Elements one behind the other, of which none is aligned, whatever the layout is: fills and writes, and copies in
+    /// and out. The room is read as above.
+    fn aside(&self, bytes: i64) -> Vec<Call> {
+        let read = |t| Call::Read { t };
+        let fill = |seed, stream| Call::Fill { t: 8, seed, stream };
+        let copy = |t, of, stream| Call::CopyFrom { t, of, stream };
+        let all = Call::Strange {
+            t: 8,
+            of: 0,
+            shape: vec![2 * REACH],
+            strides: vec![1],
+            first: 0,
+            bytes,
+        };
+        let other = Call::Make {
+            t: 9,
+            device: 0,
+            element: self.element,
+            shape: vec![2 * REACH],
+            seed: 10,
+        };
+        let calls = [all, fill(8, None), read(0), fill(9, Some(0)), read(0)];
+        let copies = [
+            other,
+            copy(8, 9, None),
+            read(0),
+            Call::Write { t: 8, seed: 11 },
+            copy(9, 8, Some(0)),
+            read(9),
+        ];
+        calls.into_iter().chain(copies).collect()
     }
 
     /// Copies to and from compact tensors, another device, and another tensor of this shape.
@@ -205,6 +250,40 @@ impl Trial {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_program_fills_and_copies_elements_that_are_not_aligned() {
+        let devices = ["cpu", "cuda:0"].map(str::to_owned);
+        let mut offsets = std::collections::BTreeSet::new();
+        for number in 0..500 {
+            let case = case(&devices, number);
+            let at = |call: &Call| match call {
+                Call::Strange { t: 8, bytes, .. } => Some(*bytes),
+                _ => None,
+            };
+            let calls: Vec<&Call> = case.programs[0].iter().map(|op| &op.call).collect();
+            let aside = calls.iter().position(|call| at(call).is_some()).unwrap();
+            offsets.insert(at(calls[aside]).unwrap());
+            let rest = &calls[aside..];
+            assert!(matches!(
+                rest[1],
+                Call::Fill {
+                    t: 8,
+                    stream: None,
+                    ..
+                }
+            ));
+            assert!(
+                rest.iter()
+                    .any(|call| matches!(call, Call::CopyFrom { t: 8, .. }))
+            );
+            assert!(
+                rest.iter()
+                    .any(|call| matches!(call, Call::CopyFrom { of: 8, .. }))
+            );
+        }
+        assert_eq!(offsets, [1, 2, 3].into());
+    }
 
     #[test]
     fn rows_in_planes_lie_in_their_room_and_many_planes_are_no_whole_number_of_rows() {

@@ -16,7 +16,7 @@ use crate::caller::{Failed, Outcome, Stop, at};
 use crate::clients::{Answer, Block, Client, ClientKind, Owner};
 use crate::foreign::{Lent, receive};
 use crate::model::{View, content};
-use crate::program::{ClientCall, Op};
+use crate::program::{ClientCall, Offset, Op};
 
 /// How long releases are waited for before clients go.
 const LAST_WORK: Duration = Duration::from_secs(10);
@@ -51,24 +51,27 @@ impl Slots {
                 shape,
                 seed,
                 pool,
+                offset,
             } => {
                 let layout = Layout::compact(element.dtype(), shape)?;
                 let view = View::compact(0, *element, shape, 0);
                 let bytes = content(&view, *seed);
-                let written = self.idle(c)?.write(&bytes, *pool);
+                let written = self.idle(c)?.write(&bytes, *pool, offset.bytes());
                 let block = told("upload", written)?;
-                self.lend(op, (c, *t), &layout, block)
+                self.lend(op, (c, *t), &layout, (block, *offset))
             }
             ClientCall::Take {
                 t,
                 of: source,
                 pool,
                 waits,
+                offset,
             } => {
                 let known = of.ok_or(Stop::Empty)?;
-                let read = self.take_by(op, (c, *source), known, (*pool, *waits))?;
+                let read =
+                    self.take_by(op, (c, *source), known, (*pool, *waits, offset.bytes()))?;
                 let (layout, block) = read;
-                self.lend(op, (c, *t), &layout, block)
+                self.lend(op, (c, *t), &layout, (block, *offset))
             }
             ClientCall::Go => self.go(c),
             ClientCall::CaptureShown { s, mode } => self.capture_shown(op, (c, *s), *mode),
@@ -222,12 +225,12 @@ impl Slots {
         op: &Op,
         (c, t): (usize, usize),
         layout: &Layout,
-        block: Arc<Block>,
+        (block, offset): (Arc<Block>, Offset),
     ) -> Result<Outcome, Stop> {
         let client = at(&self.clients, c)?;
         let place = Place {
-            data: DataWord::from_addr(block.address as usize),
-            byte_offset: 0,
+            data: DataWord::from_addr(block.start() as usize - usize::from(offset.dlpack)),
+            byte_offset: u64::from(offset.dlpack),
             device: self.device(op, client.device).id(),
             flags: Flags::NONE,
         };
@@ -259,7 +262,7 @@ impl Slots {
         op: &Op,
         (c, of): (usize, usize),
         known: &View,
-        (pool, waits): (bool, bool),
+        (pool, waits, before): (bool, bool, usize),
     ) -> Result<(Layout, Arc<Block>), Stop> {
         let source = at(&self.tensors, of)?.clone();
         let seen = seen(&self.world, op.runtime, &source)?;
@@ -281,7 +284,7 @@ impl Slots {
         let tensor = unsafe { (*export.as_ptr()).dl_tensor };
         let from = tensor.data.expose_provenance() as u64 + tensor.byte_offset;
         let client = self.idle(c)?;
-        let block = client.copy_of(from, source.nbytes() as usize, pool);
+        let block = client.copy_of((from, source.nbytes() as usize), pool, before);
         let noted = match &stream {
             Some(stream) if !waits => source.used_on(stream).map_err(Stop::from),
             _ => told("wait", client.synchronize()),

@@ -154,10 +154,11 @@ impl Slots {
                 element,
                 shape,
                 seed,
+                offset,
             } => {
                 let layout = Layout::compact(element.dtype(), shape)?;
                 let bytes = bytes_of(*seed, layout.bytes() as usize);
-                let (lent, produced) = Lent::new(&layout, &bytes);
+                let (lent, produced) = Lent::new(&layout, &bytes, *offset);
                 self.lent.push(lent);
                 (*t, self.import(op, receive(produced))?, false)
             }
@@ -187,6 +188,7 @@ impl Slots {
             shape,
             strides,
             first,
+            bytes,
             ..
         } = &op.call
         else {
@@ -199,7 +201,7 @@ impl Slots {
             .filter(|(_, named)| named.is_within(known))
             .ok_or(Stop::Empty)?;
         let layout = Layout::strided(known.element.dtype(), shape, strides)?;
-        let offset = (first * known.element.bits() / 8) as u64;
+        let offset = (first * known.element.bits() / 8 + bytes) as u64;
         let received = strange(at(&self.tensors, *source)?.clone(), &layout, offset)?;
         Ok(self.import(op, received)?)
     }
