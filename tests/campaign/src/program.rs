@@ -109,6 +109,14 @@ impl Case {
         fault.is_some_and(|fault| fault.contains('!'))
     }
 
+    /// Whether all that fails is single calls of a driver, or what they put on streams: with every other call a plugin
+    /// can do what they did not.
+    #[must_use]
+    pub fn has_single_faults(&self) -> bool {
+        let fault = self.engine.fault.as_deref();
+        self.fault.is_none() && fault.is_some_and(|fault| !fault.contains(['!', '+']))
+    }
+
     /// Whether it makes something fail, so that an error in the log may be right.
     #[must_use]
     pub fn may_fail(&self) -> bool {
@@ -571,5 +579,37 @@ pub fn pattern_of(seed: u8, element: Element) -> Vec<u8> {
     match element {
         Element::Half => vec![(seed & 15) * 17],
         _ => bytes_of(seed, element.bits() as usize / 8),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn single_faults_are_those_of_a_driver_that_strike_once_and_lose_no_device() {
+        let single = |fault: Option<&str>, of_driver: Option<&str>| {
+            let case = Case {
+                name: String::new(),
+                language: Language::Rust,
+                devices: Vec::new(),
+                fresh: true,
+                runtimes: 1,
+                staging: 4096,
+                fault: fault.map(str::to_owned),
+                ending: Ending::Return,
+                engine: Engine {
+                    fault: of_driver.map(str::to_owned),
+                    ..Engine::default()
+                },
+                programs: Vec::new(),
+            };
+            case.has_single_faults()
+        };
+        assert!(single(None, Some("cuMemcpy*@3=1")));
+        assert!(single(None, Some("*EventQuery@1=2,exec:cuMemset*@2=999")));
+        let others = ["*EventQuery@1+=2", "cuMemcpy*@1=1,*EventQuery@1=719!"];
+        assert!(others.iter().all(|fault| !single(None, Some(fault))));
+        assert!(!single(None, None) && !single(Some("free:p0.03@1=OOM_HOST"), None));
     }
 }

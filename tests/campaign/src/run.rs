@@ -179,11 +179,12 @@ impl Run {
             self.step(&main(Call::Read { t }))
                 .map_err(|finding| finding.at(count, &main(Call::Read { t })))?;
         }
-        self.finish()?;
+        let has_clients = !self.finish()?;
         let reached = self.judge.reached.iter();
         Ok(Passed {
             refused: self.judge.refused,
             reached: reached.map(|name| (*name).to_owned()).collect(),
+            has_clients,
         })
     }
 
@@ -410,8 +411,9 @@ impl Run {
         }
     }
 
-    /// Drops everything on the first thread, and looks at what was lent.
-    fn finish(&mut self) -> Result<(), Finding> {
+    /// Drops everything on the first thread, and looks at what was lent. Whether all came back, and clients gave back
+    /// what they had.
+    fn finish(&mut self) -> Result<bool, Finding> {
         self.settle()?;
         let (done, cleared) = channel();
         let caller = self.caller.take();
@@ -445,12 +447,12 @@ impl Run {
         }
         if !is_all_back {
             // Clients stay: what they lent may still come back, by a stream of theirs.
-            return Ok(());
+            return Ok(false);
         }
         let gone = caller.map_or(Ok(()), |mut caller| caller.clients_go());
         match gone {
             Err(why) if !self.faulty => Err(Finding::new(What::Answer, why)),
-            _ => Ok(()),
+            gone => Ok(gone.is_ok()),
         }
     }
 }

@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "forks and ends processes at a chosen moment")]
 
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use crossdock::{Plugin, Tensor, counted_leaks};
@@ -157,17 +157,37 @@ fn watched(case: &Case, limit: Duration, kept: &mut Kept) -> Result<Passed, Find
     kept.trace = control.map(|control| control.trace());
     let mut devices = devices.into_iter();
     let has_lost_one = case.has_faults() && devices.any(|(plugin, index)| is_lost(&plugin, index));
+    let closing: Vec<Weak<Plugin>> = plugins.iter().map(Arc::downgrade).collect();
     drop((plugins, devices));
     if case.loses_device() {
         driver::give_back();
     }
-    let refused = outcome?;
-    // What a hook did not give back it may have been refused, and what was leaked keeps its plugin open. A plugin
-    // that takes a device for lost, since two calls in a row failed for no known reason, leaves all that is there.
-    if case.fresh && case.fault.is_none() && !has_lost_one && counted_leaks() == leaks {
+    let passed = outcome?;
+    let has_leaked = counted_leaks() != leaks;
+    // A plugin that takes a device for lost, since two calls in a row failed for no known reason, leaves all that is
+    // there. Clients that stay have their memory.
+    let may_leave = case.fault.is_some() || has_lost_one || passed.has_clients;
+    let is_judged = match has_leaked {
+        true => case.has_single_faults() && are_closed(&closing),
+        false => true,
+    };
+    if case.fresh && !may_leave && is_judged {
         driver_is_empty(limit)?;
     }
-    Ok(refused)
+    Ok(passed)
+}
+
+/// Whether plugins are closed: a leak is either something that a hook refused to give back, which the plugin does at
+/// its close, or something that keeps the plugin open. Nothing of a driver fails any more by then.
+fn are_closed(plugins: &[Weak<Plugin>]) -> bool {
+    let end = Instant::now() + A_MOMENT;
+    while plugins.iter().any(|plugin| plugin.strong_count() > 0) {
+        if Instant::now() > end {
+            return false;
+        }
+        std::thread::park_timeout(Duration::from_millis(1));
+    }
+    true
 }
 
 /// Whether its plugin takes the device for lost.

@@ -82,6 +82,8 @@ pub(crate) struct Passed {
     pub(crate) refused: usize,
     /// States that it came to.
     pub(crate) reached: BTreeSet<String>,
+    /// Clients stayed, as what they lent never came back.
+    pub(crate) has_clients: bool,
 }
 
 impl Sum for Passed {
@@ -89,6 +91,7 @@ impl Sum for Passed {
         all.fold(Self::default(), |mut sum, one| {
             sum.refused += one.refused;
             sum.reached.extend(one.reached);
+            sum.has_clients |= one.has_clients;
             sum
         })
     }

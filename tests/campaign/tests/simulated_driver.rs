@@ -136,6 +136,41 @@ fn a_stream_that_is_left_in_the_driver_is_found() {
     );
 }
 
+/// Memory that was not taken back is given back at the close, so that it explains nothing else that is left.
+#[test]
+fn a_refused_return_of_memory_explains_nothing_that_is_left() {
+    let (t, s, e, fails) = (1, 0, 0, false);
+    let freed = [
+        Call::Stream { s, device: 1 },
+        Call::Make {
+            t,
+            device: 1,
+            element: Element::Four,
+            shape: vec![300],
+            seed: 6,
+        },
+        Call::Hold { e, s, fails },
+        Call::Fill {
+            t,
+            seed: 7,
+            stream: Some(s),
+        },
+        Call::DropTensor { t },
+    ];
+    let fault = Some("hipFreeAsync@1=1");
+    let Some((code, said)) = said_of(&freed, fault) else {
+        return;
+    };
+    assert_eq!(code, Some(0), "{said}");
+    let littered = [&freed[..], &[Call::Litter]].concat();
+    let Some((code, said)) = said_of(&littered, fault) else {
+        return;
+    };
+    assert_eq!(code, Some(1), "{said}");
+    let words = "Left: Leak: hipStreamCreate: a stream was left";
+    assert!(said.contains(words), "{said}");
+}
+
 /// A driver's failure is an answer, and after it nothing is left; a word that the driver does not know is a mistake.
 #[test]
 fn a_function_of_the_driver_fails_once() {

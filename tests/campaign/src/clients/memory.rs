@@ -111,7 +111,7 @@ impl Block {
             }
             retried(|| vendor.fill(self.address, self.bytes, session.returns))?;
             match self.is_pooled {
-                true => vendor.free(self.address, Some(session.returns)),
+                true => retried(|| vendor.free(self.address, Some(session.returns))),
                 false => Ok(()),
             }
         });

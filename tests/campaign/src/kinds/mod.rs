@@ -6,6 +6,7 @@ mod failures;
 mod layouts;
 mod leaving;
 mod random;
+mod refused;
 mod synchronous;
 
 pub(crate) use self::blocked::each_call;

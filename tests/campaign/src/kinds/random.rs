@@ -1,11 +1,13 @@
 //! Random programs: without faults, with each status at 3 %, over each number of hardware queues,
 //! alone and in a crowd. One in eight of those with faults has none but host events that fail, with which it begins.
-//! Over simulated drivers two thirds of the others have them in the driver: up to three calls of its functions fail, or
-//! lose their device; or work fails as it runs, and they begin with work that has no stream.
+//! Over simulated drivers three quarters of the others have them in the driver: up to three calls of its functions fail,
+//! or lose their device; or work fails as it runs, and they begin with work that has no stream; or one return of memory in
+//! the order of a stream is refused, and they begin with such returns.
 
 use crossdock_sdk::abi::Status;
 
 use super::failures::failing_events;
+use super::refused::{freed_in_order, refused_free};
 use super::synchronous::synchronous_calls;
 use crate::generate::{Random, Setup, drivers, program};
 use crate::plan::Plan;
@@ -42,7 +44,7 @@ const HOOKS: [&str; 26] = [
 ];
 
 /// What is made to fail in a driver, by the names of both vendors. What gives things back is left out: who is
-/// refused that may leave them. A name has at most one `*`, for any text: with two a fault never strikes.
+/// refused that may leave them; but for memory that is given back in the order of a stream (`super::refused`). A name has at most one `*`, for any text: with two a fault never strikes.
 const FUNCTIONS: [&str; 22] = [
     "cuStreamCreate",
     "hipStreamCreateWithFlags",
@@ -88,6 +90,9 @@ const CODES: [&str; 5] = ["2", "1", "801", "999", "719!"];
 const LAST_FAULTY_CALL: u64 = 16;
 /// The same of work, of which each name has less.
 const LAST_FAULTY_OPERATION: u64 = 6;
+/// The turns of faults in a driver: of work as it runs, and of returns of memory; the first are those of calls.
+const WORKS: u64 = 2;
+const FREES: u64 = 3;
 const QUEUES: [u32; 3] = [1, 2, 8];
 const POLICIES: [&str; 3] = ["seeded", "lazy", "threads"];
 
@@ -119,12 +124,15 @@ fn variant(devices: &[String], seed: u64, queues: u32, status: Status) -> Case {
     let turn = if drivers(devices) == 0 || status.is_ok() || is_of_host {
         0
     } else {
-        failing.below(3)
+        failing.below(4)
     };
-    let (is_of_driver, is_of_work) = (turn != 0, turn == 2);
+    let is_of_driver = turn != 0;
     let has_fault = |is_meant: bool| is_meant && !status.is_ok() && !is_of_host;
     let fault = has_fault(!is_of_driver).then(|| rules(status, seed));
-    let of_driver = has_fault(is_of_driver).then(|| driver_faults(&mut failing, is_of_work));
+    let of_driver = has_fault(is_of_driver).then(|| match turn {
+        FREES => refused_free(&mut failing, devices),
+        _ => driver_faults(&mut failing, turn == WORKS),
+    });
     let setup = Setup {
         devices: devices.len(),
         runtimes: if crowd { 2 } else { 1 },
@@ -155,13 +163,12 @@ fn variant(devices: &[String], seed: u64, queues: u32, status: Status) -> Case {
         },
         programs: (0..programs)
             .map(|number| {
-                let mut ops = Vec::new();
-                if is_of_work {
-                    ops = synchronous_calls(&mut failing, devices);
-                }
-                if is_of_host {
-                    ops = failing_events(&mut failing, devices.len());
-                }
+                let mut ops = match turn {
+                    WORKS => synchronous_calls(&mut failing, devices),
+                    FREES => freed_in_order(&mut failing, setup.drivers),
+                    _ if is_of_host => failing_events(&mut failing, devices.len()),
+                    _ => Vec::new(),
+                };
                 ops.extend(program(seed * 8 + number, setup));
                 ops
             })
@@ -216,13 +223,15 @@ mod tests {
         let cases = cases(&["cpu", "rocm:0"]);
         let of_driver = cases.iter().filter_map(|case| case.engine.fault.as_deref());
         let of_driver: Vec<&str> = of_driver.collect();
-        assert!((205..265).contains(&of_driver.len()), "{}", of_driver.len());
+        assert!((230..295).contains(&of_driver.len()), "{}", of_driver.len());
         let is_drawn = |function: &&str| of_driver.iter().any(|fault| fault.contains(*function));
         let mut names = FUNCTIONS.iter().chain(&WORK);
         assert!(names.clone().all(is_drawn), "{of_driver:?}");
         assert!(names.all(|name| name.matches('*').count() < 2));
         let of_work = of_driver.iter().filter(|fault| fault.contains("exec:"));
-        assert!((90..150).contains(&of_work.count()), "{of_driver:?}");
+        assert!((65..125).contains(&of_work.count()), "{of_driver:?}");
+        let of_frees = of_driver.iter().filter(|fault| fault.contains("FreeAsync"));
+        assert!((65..125).contains(&of_frees.count()), "{of_driver:?}");
         assert!(of_driver.iter().any(|fault| fault.contains('!')));
         for case in cases {
             let faults = [&case.fault, &case.engine.fault].into_iter().flatten();
