@@ -37,6 +37,11 @@ impl Offset {
         }
     }
 
+    /// One for each seed of a tensor's bytes: so programs of a seed are otherwise what they are without offsets.
+    pub(crate) fn of_seed(seed: u8) -> Self {
+        Self::drawn(&mut Random::new(u64::from(seed)))
+    }
+
     /// Of both.
     pub(crate) const fn bytes(self) -> usize {
         self.pointer as usize + self.dlpack as usize

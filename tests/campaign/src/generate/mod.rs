@@ -160,7 +160,7 @@ impl Writer {
                 element,
                 shape,
                 seed,
-                offset: Offset::drawn(&mut self.random),
+                offset: Offset::of_seed(seed),
             };
         }
         Call::Make {

@@ -100,12 +100,13 @@ impl Writer {
             self.tensors[t] = None;
             self.planned.push_back(Call::DropTensor { t });
         }
+        let seed = self.seed();
         Call::Foreign {
             t,
             element: Element::Sixteen,
             shape: vec![LONG],
-            seed: self.seed(),
-            offset: Offset::drawn(&mut self.random),
+            seed,
+            offset: Offset::of_seed(seed),
         }
     }
 
