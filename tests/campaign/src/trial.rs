@@ -159,10 +159,17 @@ fn watched(case: &Case, limit: Duration, kept: &mut Kept) -> Result<Passed, Find
     let has_lost_one = case.has_faults() && devices.any(|(plugin, index)| is_lost(&plugin, index));
     let closing: Vec<Weak<Plugin>> = plugins.iter().map(Arc::downgrade).collect();
     drop((plugins, devices));
+    // Where calls fail, so may the waits of a close.
+    let reports = driver::take_reports();
     if case.loses_device() {
         driver::give_back();
     }
     let passed = outcome?;
+    if let [first, ..] = reports.as_slice()
+        && !case.has_faults()
+    {
+        return Err(Finding::new(What::Report, first));
+    }
     let has_leaked = counted_leaks() != leaks;
     // A plugin that takes a device for lost, since two calls in a row failed for no known reason, leaves all that is
     // there. Clients that stay have their memory.
