@@ -332,7 +332,7 @@ fn stream_of(call: &Call) -> Option<usize> {
 mod tests {
     use super::*;
     use crate::caller::Outcome;
-    use crate::program::{Element, Language};
+    use crate::program::{Element, Language, Offset};
 
     fn did(judge: &mut Judge, call: Call, outcome: Outcome) -> Result<(), Finding> {
         let op = Op {
@@ -483,6 +483,7 @@ mod tests {
                 element: Element::One,
                 shape: vec![2],
                 seed: 1,
+                offset: Offset::default(),
                 pool: false,
             },
         };

@@ -2,7 +2,7 @@
 //! On devices with contexts the first work is in one of others, which has ended when the device's own begins.
 
 use crate::generate::drivers;
-use crate::program::{Call, Case, ClientCall, Element, Ending, Engine, Language, Op, Way};
+use crate::program::{Call, Case, ClientCall, Element, Ending, Engine, Language, Offset, Op, Way};
 use crate::world::{MANY_QUEUES, is_simulated};
 
 /// Whose stream it is.
@@ -178,6 +178,7 @@ fn in_foreign_context(device: usize, work: Work) -> Vec<Call> {
         element: Element::Four,
         shape: vec![7],
         seed: 5,
+        offset: Offset::default(),
         pool: false,
     };
     let copied = Call::To {
