@@ -113,20 +113,25 @@ fn a_device_that_is_lost_on_any_way_is_told_and_the_others_go_on() {
     }
 }
 
-const NEIGHBOUR: &str = "CROSSDOCK_NEIGHBOUR";
+const IS_INSIDE: &str = "CROSSDOCK_LOSES";
 
-#[test]
-fn a_stream_of_a_lost_device_takes_no_other_device_with_it() {
-    let name = "losses::a_stream_of_a_lost_device_takes_no_other_device_with_it";
-    if std::env::var_os(NEIGHBOUR).is_some() {
-        return lose_the_stream(&Driver::open());
+/// Loses a device in a process of its own, by each policy. What is reported there is the loss's.
+fn in_each_policy(name: &str, lose: fn(&Driver)) {
+    if std::env::var_os(IS_INSIDE).is_some() {
+        return lose(&Driver::open());
     }
     for policy in POLICIES {
-        let Some((code, told)) = run_over(name, policy, &[(NEIGHBOUR, "1")]) else {
+        let Some((code, told)) = run_over(name, policy, &[(IS_INSIDE, "1")]) else {
             return;
         };
         assert_eq!(code, Some(0), "{policy:?}: {told}");
     }
+}
+
+#[test]
+fn a_stream_of_a_lost_device_takes_no_other_device_with_it() {
+    let name = "losses::a_stream_of_a_lost_device_takes_no_other_device_with_it";
+    in_each_policy(name, lose_the_stream);
 }
 
 /// A tensor of one device is filled on a stream of the other one, which is lost by that.
@@ -156,20 +161,10 @@ fn lose_the_stream(driver: &Driver) {
     let _left = std::mem::ManuallyDrop::new(rig);
 }
 
-const WAITED_FOR: &str = "CROSSDOCK_WAITED_FOR";
-
 #[test]
 fn a_stream_of_another_plugin_hears_of_a_loss_that_nobody_else_asks_for() {
     let name = "losses::a_stream_of_another_plugin_hears_of_a_loss_that_nobody_else_asks_for";
-    if std::env::var_os(WAITED_FOR).is_some() {
-        return lose_what_another_plugin_waits_for(&Driver::open());
-    }
-    for policy in POLICIES {
-        let Some((code, told)) = run_over(name, policy, &[(WAITED_FOR, "1")]) else {
-            return;
-        };
-        assert_eq!(code, Some(0), "{policy:?}: {told}");
-    }
+    in_each_policy(name, lose_what_another_plugin_waits_for);
 }
 
 /// The device is lost as work runs, so the driver never calls the function that is to let the other stream go on, and

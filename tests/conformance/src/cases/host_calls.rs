@@ -6,10 +6,11 @@ use std::time::Duration;
 use crossdock_sdk::abi::Status;
 use crossdock_sdk::deadline::Deadline;
 
-use crate::case::{Case, Verdict, answers, ensure, failed, is_unsupported, skipped};
-use crate::event::LIMIT_NS;
+use crate::case::{Case, Unmet, Verdict, answers, ensure, failed, is_unsupported, skipped};
+use crate::event::{HostEvent, LIMIT_NS};
 use crate::host_call::HostCall;
 use crate::random::pattern;
+use crate::stream::Stream;
 use crate::subject::Subject;
 
 pub(super) const CASES: &[Case] = &[
@@ -113,7 +114,10 @@ fn in_order(subject: &Subject<'_>) -> Verdict {
     Ok(stream.synchronize(LIMIT_NS)?)
 }
 
-fn after_failure(subject: &Subject<'_>) -> Verdict {
+/// A function on a stream, behind a host event that failed.
+fn put_behind_a_failure<'h>(
+    subject: &Subject<'h>,
+) -> Result<(HostCall, Stream<'h>, HostEvent<'h>), Unmet> {
     needs(subject)?;
     subject.needs_host_events()?;
     let (call, stream) = (HostCall::new(), subject.stream()?);
@@ -121,6 +125,11 @@ fn after_failure(subject: &Subject<'_>) -> Verdict {
     stream.wait_host_event(&host_event)?;
     call.put_on(subject.hooks(), stream.handle())?;
     host_event.complete(Status::VENDOR)?;
+    Ok((call, stream, host_event))
+}
+
+fn after_failure(subject: &Subject<'_>) -> Verdict {
+    let (call, stream, _failed) = put_behind_a_failure(subject)?;
     // What the stream says of the failure is the matter of another case.
     let _seen = stream.synchronize(LIMIT_NS);
     ran_once(&call)?;
@@ -130,13 +139,7 @@ fn after_failure(subject: &Subject<'_>) -> Verdict {
 
 /// Asks, as the host does while it waits for the function, and calls nothing else.
 fn asked(subject: &Subject<'_>) -> Verdict {
-    needs(subject)?;
-    subject.needs_host_events()?;
-    let (call, stream) = (HostCall::new(), subject.stream()?);
-    let mut host_event = subject.host_event()?;
-    stream.wait_host_event(&host_event)?;
-    call.put_on(subject.hooks(), stream.handle())?;
-    host_event.complete(Status::VENDOR)?;
+    let (call, stream, _failed) = put_behind_a_failure(subject)?;
     let limit = Deadline::after(Some(PATIENCE));
     while call.count() == 0 && !limit.is_over() {
         let _seen = stream.query();
