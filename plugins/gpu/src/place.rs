@@ -13,6 +13,7 @@ use crate::plugin::Gpu;
 use crate::pointers::word_of;
 use crate::stream::Stream;
 use crate::vendor::{Kind, Known, Sort, Vendor};
+use crate::work::finish;
 
 /// One end of a copy.
 #[derive(Debug)]
@@ -60,7 +61,8 @@ impl<V: Vendor> Place<V> {
         allocation.map_or(Ok(()), |allocation| allocation.get_ready(inside, stream))
     }
 
-    /// Remembers that work on the stream uses host memory that may be unlocked.
+    /// Remembers that work on the stream uses host memory that may be unlocked. Where its end cannot be marked, this
+    /// thread waits for it: nobody could say later whether the memory is free.
     pub(crate) fn used_on(&self, inside: &Entered<'_, V>, stream: &Stream<V>) -> Result<(), Fault> {
         let registered = self
             .allocation
@@ -69,7 +71,11 @@ impl<V: Vendor> Place<V> {
         let Some(registered) = registered else {
             return Ok(());
         };
-        let point = NativeEvent::record(&stream.device, inside, stream.context, stream.raw)?;
+        let mark = || NativeEvent::record(&stream.device, inside, stream.context, stream.raw);
+        // The work is on the stream, so a failed mark is no failure of the work: it is tried once more.
+        let Ok(point) = mark().or_else(|_| mark()) else {
+            return finish(inside, stream.raw);
+        };
         registered.used_until(&point);
         Ok(())
     }

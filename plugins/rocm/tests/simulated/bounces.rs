@@ -128,6 +128,15 @@ fn a_block_whose_copy_may_still_run_is_left_alone_until_the_close() {
     }
 }
 
+/// Registers bytes, which live until they are unregistered, and gives their address.
+fn register(rocm: &Rocm, bytes: &mut [u8; BYTES]) -> usize {
+    let word = bytes.as_mut_ptr().expose_provenance();
+    let pointer = std::ptr::with_exposed_provenance_mut(word);
+    // SAFETY: by each test the bytes live until they are unregistered.
+    unsafe { rocm.register_host(0, pointer, BYTES as u64) }.unwrap();
+    word
+}
+
 /// Unlocks memory whose work waits for a gate: not before that is over.
 fn unlock_behind(rocm: &Rocm, gate: EventHandle, word: usize) {
     std::thread::scope(|scope| {
@@ -149,11 +158,8 @@ fn memory_is_not_unlocked_while_a_copy_may_still_run() {
         return;
     }
     let (rocm, simulator) = (open(), Simulator::find());
-    let bytes = [7_u8; BYTES];
-    let word = bytes.as_ptr().expose_provenance();
-    let pointer = || std::ptr::with_exposed_provenance_mut(word);
-    // SAFETY: the bytes live until they are unregistered.
-    unsafe { rocm.register_host(0, pointer(), BYTES as u64) }.unwrap();
+    let mut bytes = [7_u8; BYTES];
+    let word = register(&rocm, &mut bytes);
     let from = || side(word as u64, MemoryKind::HOST, 0);
     let memories = [1, 2].map(|byte| memory(&rocm, byte));
     let [held, other] = [0; 2].map(|device| rocm.stream_create(device).unwrap());
@@ -177,6 +183,64 @@ fn memory_is_not_unlocked_while_a_copy_may_still_run() {
 }
 
 #[test]
+fn memory_is_not_unlocked_under_a_copy_whose_end_was_not_marked_at_once() {
+    let name = "bounces::memory_is_not_unlocked_under_a_copy_whose_end_was_not_marked_at_once";
+    if !over(name, &POLICIES) {
+        return;
+    }
+    let (rocm, simulator) = (open(), Simulator::find());
+    let mut bytes = [7_u8; BYTES];
+    let word = register(&rocm, &mut bytes);
+    let target = memory(&rocm, 1);
+    let stream = rocm.stream_create(0).unwrap();
+    let gate = rocm.event_create_host(0).unwrap();
+
+    rocm.stream_wait_event(stream, gate).unwrap();
+    simulator.arm("hipEventRecord@1=999");
+    let (to, from) = (
+        side(target.word, MemoryKind::DEVICE, 0),
+        side(word as u64, MemoryKind::HOST, 0),
+    );
+    copy(&rocm, to, from, stream);
+    assert_eq!(simulator.disarm(), 1);
+    unlock_behind(&rocm, gate, word);
+    let mut read = [0; BYTES];
+    download(&rocm, &mut read, target, stream);
+    rocm.stream_synchronize(stream, LIMIT_NS).unwrap();
+    assert_eq!(read, [7; BYTES]);
+    free(&rocm, target, MemoryKind::DEVICE).unwrap();
+}
+
+#[test]
+fn memory_is_not_unlocked_under_a_copy_whose_end_is_never_marked() {
+    let name = "bounces::memory_is_not_unlocked_under_a_copy_whose_end_is_never_marked";
+    if !over(name, &POLICIES) {
+        return;
+    }
+    let (rocm, simulator) = (open(), Simulator::find());
+    let mut bytes = [7_u8; BYTES];
+    let word = register(&rocm, &mut bytes);
+    let target = memory(&rocm, 1);
+    let stream = rocm.stream_create(0).unwrap();
+
+    simulator.arm("hipEventRecord@1+=999");
+    let (to, from) = (
+        side(target.word, MemoryKind::DEVICE, 0),
+        side(word as u64, MemoryKind::HOST, 0),
+    );
+    copy(&rocm, to, from, stream);
+    assert!(simulator.disarm() > 1);
+    // The copy has waited, so that nothing is left to wait for.
+    rocm.stream_query(stream).unwrap();
+    let pointer = std::ptr::with_exposed_provenance_mut(word);
+    rocm.unregister_host(0, pointer).unwrap();
+    let mut read = [0; BYTES];
+    download(&rocm, &mut read, target, StreamHandle::NONE);
+    assert_eq!(read, [7; BYTES]);
+    free(&rocm, target, MemoryKind::DEVICE).unwrap();
+}
+
+#[test]
 fn memory_is_not_unlocked_while_a_part_of_a_refused_fill_may_still_run() {
     let name = "bounces::memory_is_not_unlocked_while_a_part_of_a_refused_fill_may_still_run";
     if !over(name, &POLICIES) {
@@ -184,10 +248,7 @@ fn memory_is_not_unlocked_while_a_part_of_a_refused_fill_may_still_run() {
     }
     let (rocm, simulator) = (open(), Simulator::find());
     let mut bytes = [7_u8; BYTES];
-    let word = bytes.as_mut_ptr().expose_provenance();
-    let pointer = std::ptr::with_exposed_provenance_mut(word);
-    // SAFETY: the bytes live until they are unregistered.
-    unsafe { rocm.register_host(0, pointer, BYTES as u64) }.unwrap();
+    let word = register(&rocm, &mut bytes);
     let stream = rocm.stream_create(0).unwrap();
     let gate = rocm.event_create_host(0).unwrap();
     let mut pattern = [0; 16];
