@@ -121,7 +121,7 @@ fn read(arguments: &[String], folder: &Path) -> Result<Arguments, String> {
         let number = || {
             value
                 .parse::<u64>()
-                .map_err(|error| format!("{option} {value}: {error}"))
+                .map_err(|_| format!("{option} {value}: it takes a whole number"))
         };
         match option.as_str() {
             "--kind" => (out.kinds, out.has_habits) = kinds(value)?,
@@ -133,7 +133,8 @@ fn read(arguments: &[String], folder: &Path) -> Result<Arguments, String> {
                 has_one_seed = true;
             }
             "--minutes" => {
-                out.plan.searching = Some(Duration::from_secs(60 * number()?));
+                let seconds = number()?.saturating_mul(60);
+                out.plan.searching = Some(Duration::from_secs(seconds));
             }
             "--shrinking" => out.plan.shrinking = Duration::from_secs(number()?),
             "--faults" => out.plan.faults = Faults::of(value)?,
