@@ -121,7 +121,7 @@ fn read(arguments: &[String], folder: &Path) -> Result<Arguments, String> {
         let number = || {
             value
                 .parse::<u64>()
-                .map_err(|_| format!("{option} {value}: it takes a whole number"))
+                .map_err(|_error| format!("{option} {value}: it takes a whole number"))
         };
         match option.as_str() {
             "--kind" => (out.kinds, out.has_habits) = kinds(value)?,

@@ -282,7 +282,8 @@ impl Run {
             // Another program may have completed them.
             self.judge.opened();
         }
-        if self.judge.says_nothing(&op.call, &self.peekable) {
+        let judge = &self.judge;
+        if judge.says_nothing(&op.call, &self.peekable) || judge.goes_too_early(&op.call) {
             return Ok(true);
         }
         self.has_work |= self.faulty || op.call.may_leave_work();

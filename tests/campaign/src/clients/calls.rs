@@ -57,7 +57,7 @@ pub enum ClientCall {
     /// A call fails by its arguments, and is HIP's last error of the thread; the other one forgets that.
     SetLastError,
     ClearLastError,
-    /// It goes, and its own context with it: left out while anybody has memory of its, or may know its stream.
+    /// It goes, and its own context with it: left out while anybody has memory of its, or knows its stream.
     Go,
     /// Planted: a call that its capture forbids.
     BreakCapture,

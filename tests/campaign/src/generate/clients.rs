@@ -89,12 +89,17 @@ impl Writer {
         let Some(client) = self.clients.here[c] else {
             return Some(self.coming(c));
         };
-        let does = match self.random.below(14) {
+        let does = match self.random.below(16) {
             _ if client.captures.is_some() => ClientCall::EndCapture,
             12 => ClientCall::SetLastError,
             13 => ClientCall::ClearLastError,
+            11 if self.may_go(c) => {
+                // Where somebody still has something of it, this and its next arrival are left out.
+                self.clients.here[c] = None;
+                ClientCall::Go
+            }
             0..=2 => return Some(self.lending(c, client)),
-            3..=5 => return Some(self.taking(c, client)),
+            3..=5 | 14 => return Some(self.taking(c, client)),
             6..=8 => return Some(self.capturing(c, client)),
             9 if client.is_known => ClientCall::Wrap {
                 s: self.random.index(STREAMS),
@@ -109,6 +114,11 @@ impl Writer {
             _ => ClientCall::Enter,
         };
         Some(Call::Client { c, does })
+    }
+
+    fn may_go(&mut self, c: usize) -> bool {
+        let mut entered = self.clients.entered.iter();
+        !entered.any(|(entered, _)| *entered == c) && self.random.once_in(2)
     }
 
     fn coming(&mut self, c: usize) -> Call {
@@ -134,6 +144,8 @@ impl Writer {
         if is_known && self.random.once_in(3) {
             // Nothing else keeps its stream yet.
             self.ending_behind_copies(c, device);
+        } else if is_known && self.random.once_in(5) {
+            self.going_after_copies(c, device);
         } else if is_known {
             let s = self.random.index(STREAMS);
             self.plan(c, ClientCall::Wrap { s });
@@ -276,13 +288,61 @@ impl Writer {
         }
     }
 
+    /// The client goes, after copies of memory of the host on its stream; then an alike copy on a stream of Crossdock's.
+    fn going_after_copies(&mut self, c: usize, device: usize) {
+        let t = self.random.index(TENSORS);
+        let [of, there, back, other, last] = [0, 1, 2, 3, 4].map(|step| (t + step) % TENSORS);
+        let s = self.random.index(STREAMS);
+        let element = self.random.one(&[Element::Four, Element::Eight]);
+        let shape = vec![self.random.one(&[64, 1000, 4097])];
+        let seeds = [(); 2].map(|()| self.seed());
+        let make = |t, device, seed| Call::Make {
+            t,
+            device,
+            element,
+            shape: shape.clone(),
+            seed,
+        };
+        let moved = |t, of, device| Call::To {
+            t,
+            of,
+            device,
+            way: Way::Direct,
+            stream: Some(s),
+        };
+        let gone = [of, there, back].map(|t| Call::DropTensor { t });
+        self.plan(c, ClientCall::Wrap { s });
+        self.planned.extend([
+            make(of, 0, seeds[0]),
+            moved(there, of, device),
+            moved(back, there, 0),
+            Call::SyncStream { s },
+        ]);
+        self.planned.extend(gone);
+        self.planned.push_back(Call::DropStream { s });
+        self.plan(c, ClientCall::Go);
+        self.planned.extend([
+            Call::Stream { s, device },
+            make(other, device, seeds[1]),
+            moved(last, other, 0),
+            Call::Read { t: last },
+        ]);
+        for t in [of, there, back] {
+            self.tensors[t] = None;
+        }
+        for (t, device) in [(other, device), (last, 0)] {
+            self.tensors[t] = Some(View::compact(0, element, &shape, device));
+        }
+        self.clients.here[c] = None;
+    }
+
     /// The client captures its stream, mostly while Crossdock has it and work is pending there.
     fn capturing(&mut self, c: usize, client: Client) -> Call {
         let s = self.random.index(STREAMS);
         let mode = self.random.below(3) as u8;
         let (of, device) = (self.random.index(TENSORS), client.device);
         let first = self.tensor_on(of, device);
-        let is_shown = !client.is_own && self.random.once_in(2);
+        let is_shown = !client.is_own && !self.random.once_in(3);
         if is_shown {
             self.planned.push_back(Call::Stream { s, device });
         } else if client.is_known {
@@ -405,10 +465,12 @@ mod tests {
         };
         let ends = programs.iter().filter(ends).count();
         assert!(ends >= 20, "{ends}");
+        let goes = with(|does| matches!(does, ClientCall::Go));
+        assert!(goes >= 25, "{goes}");
         let often = [captures, lends, takes, beside];
         assert!(often.iter().all(|programs| *programs >= 40), "{often:?}");
         assert!(enters >= 25, "{enters}");
-        assert!(shown >= 10 && errs >= 15, "{shown} {errs}");
+        assert!(shown >= 5 && errs >= 15, "{shown} {errs}");
         let is_aside = |does: &ClientCall| match does {
             ClientCall::Lend { offset, .. } | ClientCall::Take { offset, .. } => offset.bytes() > 0,
             _ => false,

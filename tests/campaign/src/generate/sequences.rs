@@ -74,8 +74,9 @@ impl Writer {
         call
     }
 
-    /// Copies that are too long for one block of a plugin's pinned memory, there and back. Nothing else is done with
-    /// long tensors: a checker looks at each of their elements where those lie apart.
+    /// Copies that are too long for one block of a plugin's pinned memory, there and back, mostly with other work on the
+    /// memory between them. Nothing else is done with long tensors: a checker looks at each of their elements where those
+    /// lie apart.
     pub(super) fn long_copies(&mut self) -> Call {
         let t = self.random.index(TENSORS);
         let [there, back] = [1, 2].map(|step| (t + step) % TENSORS);
@@ -85,16 +86,24 @@ impl Writer {
         );
         self.planned.push_back(Call::Stream { s, device });
         self.held(s);
-        for (t, of, device) in [(there, t, device), (back, there, 0)] {
-            let (way, stream) = (Way::Direct, Some(s));
-            self.planned.push_back(Call::To {
-                t,
-                of,
-                device,
-                way,
-                stream,
-            });
+        let stream = Some(s);
+        let moved = |t, of, device| Call::To {
+            t,
+            of,
+            device,
+            way: Way::Direct,
+            stream,
+        };
+        self.planned.push_back(moved(there, t, device));
+        if !self.random.once_in(4) {
+            let (t, seed) = (there, self.seed());
+            self.planned.push_back(Call::Fill { t, seed, stream });
         }
+        if self.random.once_in(2) {
+            let (t, of) = (there, t);
+            self.planned.push_back(Call::CopyFrom { t, of, stream });
+        }
+        self.planned.push_back(moved(back, there, 0));
         self.planned.push_back(Call::Read { t: back });
         for t in [t, there, back] {
             self.tensors[t] = None;

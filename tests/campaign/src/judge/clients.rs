@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crossdock_sdk::abi::Status;
 
+use super::going::Traces;
 use super::{Judge, Touched};
 use crate::caller::{Failed, Failure};
 use crate::model::View;
@@ -25,7 +26,7 @@ struct Client {
 pub(super) struct Clients {
     here: BTreeMap<usize, Client>,
     /// The places of streams that are a client's.
-    wraps: BTreeMap<usize, usize>,
+    pub(super) wraps: BTreeMap<usize, usize>,
     /// The places of default streams, with their devices.
     defaults: BTreeMap<usize, usize>,
     /// Those that capture, and the threads that began it.
@@ -35,7 +36,8 @@ pub(super) struct Clients {
     /// Those who capture one, which may be in no place any more.
     of_shown: BTreeSet<usize>,
     /// Memories that had work on the stream of a client.
-    users: BTreeSet<(usize, usize)>,
+    pub(super) users: BTreeSet<(usize, usize)>,
+    pub(super) traces: Traces,
     /// The contexts that threads have.
     entered: BTreeMap<usize, Vec<usize>>,
     /// Whether clients of other programs may capture meanwhile.
@@ -305,7 +307,7 @@ impl Judge {
 }
 
 /// The stream that a call works on, or asks.
-fn stream_of(call: &Call) -> Option<usize> {
+pub(super) fn stream_of(call: &Call) -> Option<usize> {
     match call {
         Call::To { stream, .. }
         | Call::CopyFrom { stream, .. }

@@ -2,6 +2,7 @@
 
 mod clients;
 mod failures;
+mod going;
 mod waits;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -245,6 +246,7 @@ impl Judge {
         if is_made {
             let is_failure = matches!(outcome, Outcome::Failed(_));
             self.note_waits(&op.call, &touched, is_failure);
+            self.trace(&op.call);
             self.note_answered(op, &touched);
         }
         match outcome {
@@ -374,10 +376,15 @@ impl Judge {
         view
     }
 
-    /// The work on a stream may fail after it was accepted, where anything may.
+    /// The work on a stream may fail after it was accepted, where anything may. Memory under two names hears of that by
+    /// one of them only.
     fn later(&mut self, view: &View, is_later: bool) {
-        if self.faulty && is_later {
-            self.model.memory(view).doubtful = true;
+        if !self.faulty || !is_later {
+            return;
+        }
+        self.model.memory(view).doubtful = true;
+        if self.model.memory(view).shared {
+            self.model.spoil(view);
         }
     }
 
@@ -628,6 +635,57 @@ mod tests {
     fn held_work_may_run_once_another_host_event_takes_the_place_of_its_own() {
         assert_eq!(look_after(1).unwrap_err().what, What::WrongByte);
         look_after(2).unwrap();
+    }
+
+    /// What the judge says of bytes that are read after a copy on a stream that may have failed, by the name that was
+    /// written or by another one of its memory, as the runtime knows it.
+    fn read_after_doubtful_work(is_strange: bool) -> Result<(), Finding> {
+        let mut judge = Judge::new(true, false, Language::Rust);
+        let made = || Outcome::Made {
+            alias: false,
+            read_only: false,
+            strides: vec![1],
+        };
+        let make = Call::Make {
+            t: 0,
+            device: 1,
+            element: Element::Eight,
+            shape: vec![2],
+            seed: 1,
+        };
+        let strange = Call::Strange {
+            t: 1,
+            of: 0,
+            shape: vec![2],
+            strides: vec![1],
+            first: 0,
+            bytes: 0,
+        };
+        let fill = Call::Fill {
+            t: usize::from(is_strange),
+            seed: 2,
+            stream: Some(0),
+        };
+        let mut calls = vec![(make, made())];
+        calls.extend(is_strange.then(|| (strange, made())));
+        calls.push((fill, Outcome::Done));
+        calls.push((Call::Read { t: 0 }, Outcome::Bytes(vec![0xcd; 16])));
+        calls.into_iter().try_for_each(|(call, outcome)| {
+            let op = Op {
+                thread: 0,
+                runtime: 0,
+                call,
+            };
+            let touched = judge.touched(&op.call);
+            judge.check(&op, touched, outcome)
+        })
+    }
+
+    #[test]
+    fn the_failure_of_work_is_told_by_the_name_that_it_wrote() {
+        read_after_doubtful_work(true).unwrap();
+        let found = read_after_doubtful_work(false).unwrap_err();
+        assert_eq!(found.what, What::WrongByte);
     }
 
     #[test]

@@ -178,9 +178,10 @@ impl Slots {
         Ok(Outcome::Done)
     }
 
-    /// A client goes in the middle of the program.
+    /// A client goes in the middle of the program, where nobody knows its stream: the judge sees to that.
     fn go(&mut self, c: usize) -> Result<Outcome, Stop> {
-        if self.idle(c)?.is_known || self.entered.iter().any(|(_, entered, _)| *entered == c) {
+        self.idle(c)?;
+        if self.entered.iter().any(|(_, entered, _)| *entered == c) {
             return Err(Stop::Empty);
         }
         let session = Arc::clone(&at(&self.clients, c)?.session);
