@@ -11,9 +11,9 @@ const BESIDE: u64 = 4;
 
 /// A client as the writer knows it.
 #[derive(Debug, Clone, Copy)]
-struct Client {
-    device: usize,
-    is_known: bool,
+pub(super) struct Client {
+    pub(super) device: usize,
+    pub(super) is_known: bool,
     is_own: bool,
     /// The thread that began its capture.
     captures: Option<usize>,
@@ -22,7 +22,7 @@ struct Client {
 /// All clients of a program.
 #[derive(Debug, Default)]
 pub(super) struct Clients {
-    here: [Option<Client>; CLIENTS],
+    pub(super) here: [Option<Client>; CLIENTS],
     /// The threads that have a context of a client.
     entered: Vec<(usize, usize)>,
 }
@@ -127,12 +127,13 @@ impl Writer {
         let devices: Vec<usize> = devices.collect();
         let device = self.random.one(&devices);
         let (is_known, is_own) = (!self.random.once_in(3), !self.random.once_in(3));
-        self.clients.here[c] = Some(Client {
+        let client = Client {
             device,
             is_known,
             is_own,
             captures: None,
-        });
+        };
+        self.clients.here[c] = Some(client);
         let does = ClientCall::Come {
             device,
             own: is_own,
@@ -144,8 +145,8 @@ impl Writer {
         if is_known && self.random.once_in(3) {
             // Nothing else keeps its stream yet.
             self.ending_behind_copies(c, device);
-        } else if is_known && self.random.once_in(5) {
-            self.going_after_copies(c, device);
+        } else if self.random.once_in(5) {
+            self.going_after_copies(c, client);
         } else if is_known {
             let s = self.random.index(STREAMS);
             self.plan(c, ClientCall::Wrap { s });
@@ -153,7 +154,7 @@ impl Writer {
         Call::Client { c, does }
     }
 
-    fn plan(&mut self, c: usize, does: ClientCall) {
+    pub(super) fn plan(&mut self, c: usize, does: ClientCall) {
         self.planned.push_back(Call::Client { c, does });
     }
 
@@ -234,106 +235,6 @@ impl Writer {
             _ => {}
         }
         first
-    }
-
-    /// Crossdock gives up the client's stream between the ends of two copies there into pageable memory; then it makes
-    /// an alike copy on a stream of its own, before the second may begin.
-    fn ending_behind_copies(&mut self, c: usize, device: usize) {
-        let t = self.random.index(TENSORS);
-        let [of, first, second, other, last] = [0, 1, 2, 3, 4].map(|step| (t + step) % TENSORS);
-        let (s, e) = (self.random.index(STREAMS), self.random.index(EVENTS));
-        let (own, later) = ((s + 1) % STREAMS, (e + 1) % EVENTS);
-        let element = self.random.one(&[Element::Four, Element::Eight]);
-        let shape = vec![self.random.one(&[64, 1000, 4097])];
-        let seeds = [(); 2].map(|()| self.seed());
-        let make = |t, seed| Call::Make {
-            t,
-            device,
-            element,
-            shape: shape.clone(),
-            seed,
-        };
-        let read = |t, of, s| Call::To {
-            t,
-            of,
-            device: 0,
-            way: Way::Direct,
-            stream: Some(s),
-        };
-        let fails = false;
-        self.plan(c, ClientCall::Wrap { s });
-        self.planned.extend([
-            make(of, seeds[0]),
-            make(other, seeds[1]),
-            Call::Hold { e, s, fails },
-            read(first, of, s),
-            Call::Hold { e: later, s, fails },
-            read(second, of, s),
-            Call::Open { e },
-            Call::SyncTensor { t: first },
-        ]);
-        let gone = [first, second, of].map(|t| Call::DropTensor { t });
-        self.planned.extend(gone);
-        self.planned.extend([
-            Call::DropStream { s },
-            Call::Stream { s: own, device },
-            read(last, other, own),
-            Call::Open { e: later },
-        ]);
-        for t in [of, first, second] {
-            self.tensors[t] = None;
-        }
-        for (t, device) in [(other, device), (last, 0)] {
-            self.tensors[t] = Some(View::compact(0, element, &shape, device));
-        }
-    }
-
-    /// The client goes, after copies of memory of the host on its stream; then an alike copy on a stream of Crossdock's.
-    fn going_after_copies(&mut self, c: usize, device: usize) {
-        let t = self.random.index(TENSORS);
-        let [of, there, back, other, last] = [0, 1, 2, 3, 4].map(|step| (t + step) % TENSORS);
-        let s = self.random.index(STREAMS);
-        let element = self.random.one(&[Element::Four, Element::Eight]);
-        let shape = vec![self.random.one(&[64, 1000, 4097])];
-        let seeds = [(); 2].map(|()| self.seed());
-        let make = |t, device, seed| Call::Make {
-            t,
-            device,
-            element,
-            shape: shape.clone(),
-            seed,
-        };
-        let moved = |t, of, device| Call::To {
-            t,
-            of,
-            device,
-            way: Way::Direct,
-            stream: Some(s),
-        };
-        let gone = [of, there, back].map(|t| Call::DropTensor { t });
-        self.plan(c, ClientCall::Wrap { s });
-        self.planned.extend([
-            make(of, 0, seeds[0]),
-            moved(there, of, device),
-            moved(back, there, 0),
-            Call::SyncStream { s },
-        ]);
-        self.planned.extend(gone);
-        self.planned.push_back(Call::DropStream { s });
-        self.plan(c, ClientCall::Go);
-        self.planned.extend([
-            Call::Stream { s, device },
-            make(other, device, seeds[1]),
-            moved(last, other, 0),
-            Call::Read { t: last },
-        ]);
-        for t in [of, there, back] {
-            self.tensors[t] = None;
-        }
-        for (t, device) in [(other, device), (last, 0)] {
-            self.tensors[t] = Some(View::compact(0, element, &shape, device));
-        }
-        self.clients.here[c] = None;
     }
 
     /// The client captures its stream, mostly while Crossdock has it and work is pending there.

@@ -1,5 +1,6 @@
 //! Random programs: the same for the same seed, and mostly of calls that are not refused.
 
+mod client_ends;
 mod clients;
 mod sequences;
 
