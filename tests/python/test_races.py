@@ -1,4 +1,4 @@
-"""Twelve races, eleven of which people met, over the simulated drivers (`docs/simulator.md`): each is told with the right two calls.
+"""Twelve races, eleven from bug reports, over the simulated drivers (`docs/simulator.md`): each is told with the right two calls.
 
 In each program the lines of both calls end with `# first` and `# second`.
 """

@@ -1,4 +1,4 @@
-//! Memory whose free would wait for the whole device: kept for the next allocation, until the device is closed.
+//! Memory whose free would wait for the whole device: kept for the next allocation.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;

@@ -54,9 +54,10 @@
 //! - *The first need holds a device's context*, and no call before it: listing devices makes none. Each call enters its
 //!   context and leaves the thread's as it was. Work on streams of others is done in their context. Where a driver has
 //!   devices and no contexts, a word for the device takes their place.
-//! - *Nothing waits for a whole device.* Memory comes from a pool in stream order, on a stream of its own; where the
-//!   driver has none, and for pinned and managed memory, blocks are kept for the next allocation until the plugin is
-//!   closed, as their free would wait.
+//! - *Nothing waits for a whole device, unless memory is full.* Memory comes from a pool in stream order, on a stream of
+//!   its own. Where the driver has none, and for pinned and managed memory, freed blocks are kept for the next
+//!   allocation, because the driver's free waits for the device. They are freed when memory is full, by a trim (device
+//!   memory without a pool), or when the plugin is closed.
 //! - *An allocation is ready at once, or carries the point from which it is* (`memory.rs`): hardware queues may keep
 //!   the stream of allocations behind work that waits for the host.
 //! - *A copy on a stream never waits.* For memory that is not locked the stream calls the host, which moves the bytes

@@ -6,7 +6,8 @@
 //! the place of contexts, `known` for what it says of an address).
 //!
 //! HIP 6 and 7 have the same functions and structs, as far as they are used here. HIP 5 numbers the kinds of memory in
-//! another way, and nobody knows what HIP 8 will do: the version decides what is taken, and not the library's name.
+//! another way, and nobody knows what HIP 8 will do: the version decides what is taken. Only whether a thread's last
+//! error outlives calls that succeed is told by the library's name (`keeps_errors`).
 
 mod codes;
 mod context;
