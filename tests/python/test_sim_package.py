@@ -438,7 +438,7 @@ def test_what_cannot_be_meant_is_refused_before_anything_runs(
         run = simulated(*words, "--", sys.executable, *pytest_of)
         assert run.returncode == 2 and why in run.stderr, run.stdout + run.stderr
     run = simulated("run", "pytest", "-q", "tests")
-    assert run.returncode == 2 and "COMMAND and its own options belong behind --" in run.stderr
+    assert run.returncode == 2 and "COMMAND and its own options belong after --" in run.stderr
     for words, why in [
         (["--xd-sim-cuda", "1", "--xd-set", "pollicy=seeded"], "there is no such word"),
         (["--xd-sim-cuda", "1", "--xd-sarif", "nowhere/races.sarif"], "there is no folder nowhere"),

@@ -1,4 +1,4 @@
-//! Whether the calls behind a held stream are all there are: the functions with a stream are read from
+//! Whether the calls on a held stream are all there are: the functions with a stream are read from
 //! where each language lists them.
 
 use std::collections::BTreeSet;

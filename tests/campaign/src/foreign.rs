@@ -12,7 +12,7 @@ use crossdock_sdk::dlpack::{DataWord, Device, Flags, Layout, Place, Produced, Re
 
 use crate::program::Offset;
 
-/// Bytes before and behind the tensor's own.
+/// Bytes before and after the tensor's own.
 const MARGIN: usize = 64;
 const BESIDE: u8 = 0xa5;
 const SPOILT: u8 = 0xdd;

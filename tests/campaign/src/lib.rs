@@ -6,7 +6,7 @@
 //!
 //! | file | what it holds |
 //! | --- | --- |
-//! | `program` | a case as data: calls, devices, faults, how it ends. Calls name tensors, streams and events by number: the *places* in which they are kept |
+//! | `program`, `offset` | a case as data: calls, devices, faults, how it ends, and where lent memory begins. Calls name tensors, streams and events by number: the *places* in which they are kept |
 //! | `kinds`, `generate` | the cases of each kind of campaign, random programs, and calls in them that follow one another |
 //! | `run`, `caller` | makes the calls of a program, one at a time, on its threads, in a language |
 //! | `slots`; `in_c`, `in_c_taking`, `handles`; `in_python` | each call in Rust; through the function table; in Python (`calls.py`) |

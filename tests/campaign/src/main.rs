@@ -2,7 +2,7 @@
 //! [--faults all|none|STATUS] [--minutes M] [--part K/N] [--only NAME] [--devices LIST]
 //! [--shrinking SECONDS] [--replay FILE] [--shrink FILE]`
 //!
-//! The kinds: a, calls behind a held stream; b, random programs; c, exit and fork; d, layouts; e, scripts
+//! The kinds: a, calls on a held stream; b, random programs; c, exit and fork; d, layouts; e, scripts
 //! of habits of Python's users; f, waits for work that nothing holds, beside work that is held.
 //! `--seeds N` draws N programs for c and e, and for b N for each number of simulated hardware queues
 //! (1, 2 and 8) and each fault; `--seed N` takes one seed of b, c and e.
@@ -247,7 +247,7 @@ fn run(arguments: &Arguments, plugins: PathBuf) -> ExitCode {
 
 /// Runs each kind that was chosen.
 fn rows(arguments: &Arguments, trials: &dyn Fn() -> Trials) -> Result<Vec<Row>, String> {
-    // Only the calls behind a held stream are made in each language.
+    // Only the calls on a held stream are made in each language.
     let languages = |kind: Kind| match kind {
         Kind::Blocked => arguments.languages.clone(),
         _ => vec![Language::Rust],

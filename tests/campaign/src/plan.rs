@@ -17,7 +17,7 @@ use crate::program::Language;
 pub struct Plan {
     /// The programs that are drawn.
     pub seeds: Range<u64>,
-    /// The language that makes calls behind a held stream.
+    /// The language that makes calls on a held stream.
     pub language: Language,
     /// What is made to fail in random programs.
     pub faults: Faults,

@@ -19,7 +19,7 @@ pub struct Case {
     pub language: Language,
     /// The devices by name, as [`crate::world`] finds them; operations name them by their index here.
     pub devices: Vec<String>,
-    /// Whether its runtimes are opened for it, and closed behind it.
+    /// Whether its runtimes are opened for it, and closed after it.
     pub fresh: bool,
     /// How many runtimes are open; operations name them by number.
     pub runtimes: usize,
@@ -49,11 +49,11 @@ impl Case {
     }
 
     /// Whether one thread at a time runs, in an order of the seed; else all run freely. So do programs
-    /// beside each other on real devices: no order of theirs would be exact. And so do those on a driver, for
+    /// beside each other on devices of other plugins: no order of theirs would be exact. And so do those on a driver, for
     /// which plugins wait by asking it again and again: their threads never all sleep.
     #[must_use]
     pub fn takes_turns(&self) -> bool {
-        let is_alone = self.programs.len() == 1 || self.real_devices().is_empty();
+        let is_alone = self.programs.len() == 1 || self.devices_of_other_plugins().is_empty();
         self.engine.policy != "threads" && is_alone && self.driver().is_none()
     }
 
@@ -69,8 +69,8 @@ impl Case {
         has_driver.then_some(&self.engine)
     }
 
-    /// The devices whose own threads do their work.
-    fn real_devices(&self) -> Vec<&str> {
+    /// The devices that are not the asynchronous plugin's: those of simulated CUDA and ROCm drivers too.
+    fn devices_of_other_plugins(&self) -> Vec<&str> {
         let names = self.devices.iter().map(String::as_str);
         names
             .filter(|name| !name.starts_with("asynchronous"))
@@ -84,10 +84,10 @@ impl Case {
         if self.engine.policy == "threads" {
             return Some("by the policy `threads` all threads run freely".to_owned());
         }
-        let real = self.real_devices();
-        if !real.is_empty() {
-            let real = real.join(", ");
-            return Some(format!("threads of {real} work when they come to it"));
+        let others = self.devices_of_other_plugins();
+        if !others.is_empty() {
+            let others = others.join(", ");
+            return Some(format!("threads of {others} work when they come to it"));
         }
         // A copy of up to three chunks stays on the caller's thread.
         let most = (self.staging / 8).max(4096).saturating_mul(3);

@@ -28,8 +28,8 @@ pub trait TimeSliced {
     ) -> Result<(Duration, bool), String>;
 }
 
-/// Runs all campaigns: each in the time that its weight gives it of the whole, or one behind the other to their ends. What one
-/// leaves goes to the others.
+/// Runs all campaigns: each for its share of the whole time, by its weight, or one after another to their ends. Time
+/// that one leaves goes to the others.
 ///
 /// # Errors
 /// The first that could not begin.

@@ -12,7 +12,7 @@ use crate::world::World;
 /// How long nothing may happen before all threads are taken to sleep.
 pub(crate) const LOOK: Duration = Duration::from_millis(1);
 
-/// The other threads of the process: of all programs together, for they are files too.
+/// The other threads of the process. All programs share this, as it keeps two files open for each thread.
 static OTHERS: Mutex<Others> = Mutex::new(Others::new());
 
 /// The other threads of the process, and the simulated devices.

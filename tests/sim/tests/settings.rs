@@ -53,7 +53,7 @@ fn a_word_that_chooses_nothing_is_told_with_what_it_takes_and_is_a_failure() {
 #[test]
 fn an_option_without_its_value_is_told() {
     let output = with_sim(&["--cuda", "2", "--seed"], &["true"]);
-    assert_eq!(told(&output), "with-sim: a value belongs behind --seed\n");
+    assert_eq!(told(&output), "with-sim: --seed needs a value\n");
     assert_eq!(output.status.code(), Some(2));
 }
 

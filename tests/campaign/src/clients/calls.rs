@@ -72,7 +72,7 @@ pub enum ClientCall {
 }
 
 impl ClientCall {
-    /// Whether the thread's current context is another one behind it.
+    /// Whether the thread's current context is another one after it.
     pub(crate) const fn moves_context(&self) -> bool {
         matches!(self, Self::Enter | Self::Leave)
     }

@@ -80,11 +80,11 @@ pub(super) fn case(devices: &[String], number: u64) -> Case {
     let has_contexts = devices[device].starts_with("cuda");
     let work = has_contexts.then(|| WORKS[number as usize / WAITS.len() % WORKS.len()]);
     let first = work.map_or_else(Vec::new, |work| in_foreign_context(device, work));
-    let behind = work.map_or_else(String::new, |work| format!(", behind {work:?}"));
+    let after = work.map_or_else(String::new, |work| format!(", after {work:?}"));
     let calls = first.into_iter().chain(calls(choice));
     Case {
         name: format!(
-            "f {}: {free:?} beside {held:?}, {wait:?}, {policy}{behind}",
+            "f {}: {free:?} beside {held:?}, {wait:?}, {policy}{after}",
             devices[device]
         ),
         language: Language::Rust,

@@ -1,4 +1,4 @@
-//! Every call that takes a stream, behind a stream that is held: nothing happens early, nothing hangs.
+//! Every call that takes a stream, on a stream that is held: nothing happens early, nothing hangs.
 
 use crate::program::{Call, Case, Element, Ending, Engine, Language, Offset, Op, Way};
 use crate::world::MANY_QUEUES;

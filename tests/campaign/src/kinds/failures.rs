@@ -83,7 +83,7 @@ fn round(random: &mut Random, devices: usize) -> Vec<Call> {
     calls
 }
 
-/// The failure, before or after the stream begins to wait, and maybe other waits before and behind.
+/// The failure, before or after the stream begins to wait, and maybe other waits before and after.
 fn failing(random: &mut Random) -> Vec<Call> {
     let [_, s, _] = STREAMS;
     let [event, end, other, _] = EVENTS;

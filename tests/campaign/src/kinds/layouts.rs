@@ -7,7 +7,7 @@ use crate::program::{Call, Case, Element, Ending, Engine, Language, Op, Way};
 const EXTENTS: i64 = 4;
 const STRIDES: i64 = 7;
 const AXES: i64 = EXTENTS * STRIDES;
-/// Elements before and behind the first: the furthest of rows in planes, which is more than three axes of two steps
+/// Elements before and after the first: the furthest of rows in planes, which is more than three axes of two steps
 /// by three each.
 const REACH: i64 = 32;
 /// The most bytes by which a layout's first element may lie beside a place of the room's elements.

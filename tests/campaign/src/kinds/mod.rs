@@ -18,7 +18,7 @@ use crate::program::Case;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "the kinds of the command line")]
 pub enum Kind {
-    /// Every call that takes a stream, behind a stream that is held.
+    /// Every call that takes a stream, on a stream that is held.
     Blocked,
     /// Random programs, with and without faults.
     Random,

@@ -43,8 +43,9 @@ const HOOKS: [&str; 26] = [
     "unregister_host",
 ];
 
-/// What is made to fail in a driver, by the names of both vendors. What gives things back is left out: who is
-/// refused that may leave them; but for memory that is given back in the order of a stream (`super::refused`). A name has at most one `*`, for any text: with two a fault never strikes.
+/// What is made to fail in a driver, by the names of both vendors. What gives things back is left out, because a
+/// caller that is refused may leave them; `super::refused` has stream-ordered frees. A name has at most one `*`, for
+/// any text: the simulator refuses two.
 const FUNCTIONS: [&str; 22] = [
     "cuStreamCreate",
     "hipStreamCreateWithFlags",

@@ -14,9 +14,9 @@ pub enum ReportKind {
     HostRace,
     /// An operation uses memory after it was freed.
     UseAfterFree,
-    /// Memory is freed, and nothing orders the free behind an operation that uses it.
+    /// Memory is freed, and nothing orders the free after an operation that uses it.
     FreeInUse,
-    /// Nothing orders a use behind the operation that allocates the memory.
+    /// Nothing orders a use after the operation that allocates the memory.
     UseBeforeAllocation,
     /// A range begins inside an allocation and ends behind it.
     OutOfBounds,

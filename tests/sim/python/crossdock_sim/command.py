@@ -25,10 +25,10 @@ it needs. The exit code is 0; 1 where nothing was found with the seed."""
 
 
 class Parser(argparse.ArgumentParser):
-    """Says what belongs behind `--` where options of the command came before it."""
+    """Says what belongs after `--` where options of the command came before it."""
 
     def error(self, message: str) -> NoReturn:
-        hint = "; COMMAND and its own options belong behind --" if "unrecognized" in message else ""
+        hint = "; COMMAND and its own options belong after --" if "unrecognized" in message else ""
         super().error(message + hint)
 
 
@@ -56,10 +56,10 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--json", type=writable, metavar="F", help="writes runs and reports as JSON")
     run.add_argument("--junit", type=writable, metavar="F", help="the same as JUnit's XML: a case for each run")
     run.add_argument("--sarif", type=writable, metavar="F", help="the reports as SARIF 2.1.0, with both places")
-    run.add_argument("command", nargs="+", metavar="COMMAND", help="behind --")
+    run.add_argument("command", nargs="+", metavar="COMMAND", help="after --")
     shrink = commands.add_parser("shrink", description=SHRINK, help="makes the schedule of a finding small")
     devices(shrink)
-    shrink.add_argument("command", nargs="+", metavar="COMMAND", help="behind --")
+    shrink.add_argument("command", nargs="+", metavar="COMMAND", help="after --")
     put = commands.add_parser("libraries", help="puts the libraries into a folder, to link a program with them")
     devices(put)
     put.add_argument("folder", type=Path)

@@ -20,8 +20,8 @@ RULES = {
     "Race": "two operations use the same bytes, one of them writes, and nothing orders them",
     "HostRace": "host code uses bytes that an operation uses, and nothing orders the two",
     "UseAfterFree": "an operation uses memory after it was freed",
-    "FreeInUse": "memory is freed, and nothing orders the free behind an operation that uses it",
-    "UseBeforeAllocation": "nothing orders a use behind the operation that allocates the memory",
+    "FreeInUse": "memory is freed, and nothing orders the free after an operation that uses it",
+    "UseBeforeAllocation": "nothing orders a use after the operation that allocates the memory",
 }
 
 
