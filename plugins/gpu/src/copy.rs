@@ -1,4 +1,4 @@
-//! Copies of bytes: at once, or in the order of a stream.
+//! Copies of bytes: synchronously, or in the order of a stream.
 #![expect(unsafe_code, reason = "moves bytes between addresses")]
 
 use crate::bounce::bounced;
@@ -9,7 +9,7 @@ use crate::stream::Stream;
 use crate::vendor::{Vendor, Way};
 use crate::work::Site;
 
-/// Copies bytes that do not overlap, at once or on a stream.
+/// Copies bytes that do not overlap, synchronously or on a stream.
 ///
 /// # Safety
 /// - Both sides are valid for `bytes` until the copy is done.

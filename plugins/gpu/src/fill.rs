@@ -9,7 +9,7 @@ use crate::stream::Stream;
 use crate::vendor::{Column, Vendor};
 use crate::work::{Site, all};
 
-/// Repeats a pattern over `bytes` bytes, at once or on a stream.
+/// Repeats a pattern over `bytes` bytes, synchronously or on a stream.
 ///
 /// # Safety
 /// - The range is valid for writes until the fill is done.

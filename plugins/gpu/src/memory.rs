@@ -71,7 +71,7 @@ impl<V: Vendor> Allocation<V> {
         self.source == Source::Registered
     }
 
-    /// Allocates, at once.
+    /// Allocates without a stream.
     pub(crate) fn make(
         device: &Arc<Device<V>>,
         kind: MemoryKind,

@@ -97,7 +97,7 @@ pub(crate) fn wait_until<T>(
             std::thread::yield_now();
             continue;
         }
-        // So the end is seen late by a thirty-second part of the wait at most.
+        // So the end is noticed late by at most 1/32 of the wait, or by the shortest pause.
         let pause = begun.elapsed() / 32;
         rest(deadline.at_most(pause.clamp(SHORTEST_PAUSE, LONGEST_PAUSE)));
     }

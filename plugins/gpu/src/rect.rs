@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_rectangle_is_refused() {
+    fn what_is_no_rectangle_is_refused() {
         let refused: [&[(u64, i64, i64)]; 4] = [
             &[(4, -4, 4)],
             &[(4, 4, 0)],

@@ -1,4 +1,4 @@
-//! Strided copies: planned as rows and planes, and made at once or on a stream.
+//! Strided copies: planned as rows and planes, and made synchronously or on a stream.
 #![expect(unsafe_code, reason = "moves bytes between addresses")]
 
 use crossdock_sdk::abi::StridedArgs;
@@ -70,7 +70,7 @@ impl Shape {
     }
 }
 
-/// Copies a region, at once or on a stream.
+/// Copies a region, synchronously or on a stream.
 ///
 /// # Safety
 /// - Every element of both sides is valid until the copy is done.

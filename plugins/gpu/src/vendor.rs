@@ -20,7 +20,8 @@ pub type Answer<T = ()> = Result<T, Code>;
 /// A function that a stream calls, with the pointer that was given with it.
 pub type HostFunction = unsafe extern "C" fn(*mut c_void);
 
-/// A vendor's driver, opened.
+/// A vendor's driver, opened. Several threads call it at the same time; calls that submit to one stream of the contract
+/// come one at a time. Waits (`synchronize_*`) have no limit.
 ///
 /// A context has to be entered before a call. These need none: all under "Driver", `retain`, `release`, `enter`,
 /// `can_reach`, and `query_stream`, by which a lost device is told.

@@ -1,4 +1,4 @@
-//! Work that moves bytes, in the context of its memory: at once, or in the order of a stream.
+//! Work that moves bytes, in the context of its memory: synchronously, or in the order of a stream.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ impl<'a, V: Vendor> Site<'a, V> {
         }
     }
 
-    /// Does work in the order of a stream, or at once without one. `work` gets the entered context and the stream to
+    /// Does work in the order of a stream, or synchronously without one. `work` gets the entered context and the stream to
     /// put its calls on: the caller's, or one that is made for it.
     pub(crate) fn make(
         &self,

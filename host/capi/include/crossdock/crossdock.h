@@ -973,7 +973,7 @@ int32_t xd_device_equal(const xd_device *one, const xd_device *other);
 /** \brief The same number for every handle of one device, in this process; 0 for NULL. */
 uint64_t xd_device_hash(const xd_device *device);
 
-/** \brief Makes the CPU wait until the work on all its streams is done: the default one, those that are alive, and
+/** \brief Blocks the calling thread until the work on all its streams is done: the default one, those that are alive, and
  * those that belong to other runtimes. A device without streams has nothing pending.
  * \return `XD_TIMEOUT`, or the first failure of a stream's work, once.
  */
@@ -1191,7 +1191,7 @@ void xd_registration_free(xd_registration *registration);
 /** \name Tensors and the order of work */
 /**@{*/
 
-/** \brief Makes the CPU wait until the last work that wrote the tensor is done.
+/** \brief Blocks the calling thread until the last work that wrote the tensor is done.
  * \return `XD_TIMEOUT`, or the failure of that work, each time until all of the tensor is written again.
  */
 xd_error *xd_tensor_synchronize(const xd_tensor *tensor, uint64_t limit_ns);
@@ -1283,7 +1283,7 @@ xd_error *xd_stream_record(const xd_stream *stream, xd_event **event);
  */
 xd_error *xd_stream_wait(const xd_stream *stream, const xd_event *event, xd_wait_kind *how);
 
-/** \brief Makes the CPU wait until its work is done.
+/** \brief Blocks the calling thread until its work is done.
  * \return `XD_TIMEOUT`, or the first failure of the work, once.
  */
 xd_error *xd_stream_synchronize(const xd_stream *stream, uint64_t limit_ns);
@@ -1329,7 +1329,7 @@ xd_error *xd_event_device(const xd_event *event, xd_device **device);
  */
 xd_error *xd_event_is_done(const xd_event *event, int32_t *done);
 
-/** \brief Makes the CPU wait for it.
+/** \brief Blocks the calling thread until it happened.
  * \return `XD_TIMEOUT`, or the failure of the work before it, each time.
  */
 xd_error *xd_event_synchronize(const xd_event *event, uint64_t limit_ns);

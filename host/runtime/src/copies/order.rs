@@ -269,7 +269,7 @@ pub(crate) fn check(stream: Option<&Stream>) -> Result<(), Error> {
     stream.map_or(Ok(()), Stream::check_process)
 }
 
-/// Makes the CPU wait for all that is on a stream, because work is to come that cannot follow it.
+/// Makes the calling thread wait for all that is on a stream, because work is to come that cannot follow it.
 ///
 /// # Errors
 /// [`Error::Hook`]; the failure of that work.

@@ -16,6 +16,10 @@ use crate::process::process_state;
 use crate::process::trace;
 
 /// A plugin's table with the name that its errors carry, and the handle once it is open.
+///
+/// Any thread may call a method. What submits to a stream (copies, fills, waits, records, host calls) is called by one
+/// thread at a time for that stream; the caller sees to that. `timeout_ns` and `deadline_ns` are nanoseconds from the
+/// call on, and `u64::MAX` is no limit. Handles and addresses stay the plugin's until they are given back.
 #[derive(Debug)]
 pub struct Hooks {
     name: String,
@@ -37,7 +41,7 @@ const QUARANTINE: u32 = u32::MAX;
 struct Opened {
     /// Its own table and handle.
     own: Target,
-    /// The same behind its layers.
+    /// The same, wrapped in its layers.
     stack: Stack,
 }
 
@@ -244,7 +248,7 @@ impl Hooks {
         Ok(unsafe { out.assume_init() })
     }
 
-    /// Retires the plugin.
+    /// Refuses new work from now on, and blocks until earlier work ends, or for `deadline_ns`.
     ///
     /// # Errors
     /// What the hook answered.

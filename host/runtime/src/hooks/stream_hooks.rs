@@ -189,7 +189,7 @@ impl Hooks {
         group_hook!(self, timing.event_elapsed, (start, end, &raw mut out)).map(|()| out)
     }
 
-    /// Makes a stream of a vendor's own.
+    /// Wraps a stream that the vendor's API made; destroying the new handle leaves the stream.
     ///
     /// # Errors
     /// What the hook answered.
@@ -201,7 +201,7 @@ impl Hooks {
         group_hook!(self, wrap.stream_wrap, (device, native, &raw mut out)).map(|()| out)
     }
 
-    /// Runs a function when a stream reaches it, exactly once, also behind work that failed.
+    /// Runs a function when a stream reaches it, exactly once, also after work that failed.
     ///
     /// # Errors
     /// What the hook answered; then the function is never called.

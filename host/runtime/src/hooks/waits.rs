@@ -18,7 +18,7 @@ pub(crate) const FIRST: Duration = Duration::from_millis(250);
 const LONGEST: Duration = Duration::from_secs(1);
 
 impl Hooks {
-    /// Makes the CPU wait until a stream's work is done; `None` is no limit.
+    /// Blocks the calling thread until a stream's work is done; `None` is no limit.
     ///
     /// # Errors
     /// What the hook answered, `TIMEOUT` only after the limit; why the plugin is not called any more.
@@ -32,7 +32,7 @@ impl Hooks {
         })
     }
 
-    /// Makes the CPU wait until a stream's work is over, failed or not.
+    /// Blocks the calling thread until a stream's work is over, failed or not.
     ///
     /// # Errors
     /// `TIMEOUT`, or what the hook answered where that does not say whether the work is over.
@@ -66,7 +66,7 @@ impl Hooks {
         is_ready(self.event_query(event))
     }
 
-    /// Makes the CPU wait until an event happened; `None` is no limit.
+    /// Blocks the calling thread until an event happened; `None` is no limit.
     ///
     /// # Errors
     /// As [`Hooks::synchronize_stream`].

@@ -136,7 +136,7 @@ impl InternalStreams {
         });
     }
 
-    /// Makes the CPU wait for the work on the device's internal streams. Failures of that work are told
+    /// Makes the calling thread wait for the work on the device's internal streams. Failures of that work are told
     /// by the streams that it was done for, and not here.
     ///
     /// # Errors

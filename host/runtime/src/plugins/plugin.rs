@@ -208,7 +208,7 @@ impl Plugin {
     /// # Errors
     /// What the hooks answered; [`Error::Load`] for a device of a type that the description does not
     /// name, which is where people and programs look for it, for a capability without its group, and for
-    /// no device behind a probe that found one.
+    /// no device after a probe that found one.
     pub(crate) fn device_infos(&self) -> Result<Vec<DeviceInfo>, Error> {
         let describe = |index| {
             let info = self.hooks().device_info(index)?;

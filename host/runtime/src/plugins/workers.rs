@@ -1,10 +1,10 @@
 //! Threads of a plugin that run jobs one after the other. Each starts with its first job, and ends when
 //! the worker and all its queues are gone.
 //!
-//! A worker also polls the streams that its jobs will come from, where a device asks for that
-//! (`Capabilities::POLLED_HOST_CALLS`): the driver of a lost device calls nobody, and a plugin without
-//! threads of its own notices the loss only in a call. So such a plugin sees calls that no program made, which
-//! traces show and fault plans count, where something waits for longer than [`POLL_INTERVAL`].
+//! Where a device asks for it (`Capabilities::POLLED_HOST_CALLS`), a worker also polls the streams that its jobs will
+//! come from: the driver of a lost device calls nobody, and a plugin without threads of its own notices the loss only
+//! in a call. So a wait of more than [`POLL_INTERVAL`] makes calls that no program made; traces show them, and fault
+//! plans count them.
 
 use std::fmt;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};

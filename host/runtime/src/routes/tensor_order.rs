@@ -184,7 +184,7 @@ impl Tensor {
         })
     }
 
-    /// Makes the CPU wait until the last work that wrote it is done; `None` is no limit. What else uses
+    /// Blocks the calling thread until the last work that wrote it is done; `None` is no limit. What else uses
     /// it is not waited for, but where that is over by now a fork leaves the tensor to its child.
     ///
     /// # Errors

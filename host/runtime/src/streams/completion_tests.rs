@@ -1,4 +1,4 @@
-//! What is done behind work, where the plugin breaks down while it is told; and waits for releases.
+//! What is done after work, where the plugin breaks down while it is told; and waits for releases.
 #![expect(unsafe_code, reason = "calls what a plugin was given")]
 
 use std::sync::Arc;

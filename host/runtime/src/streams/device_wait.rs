@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::streams::stream::Stream;
 
 impl Device {
-    /// Makes the CPU wait until the work on all streams that live on it is done, its default stream
+    /// Blocks the calling thread until the work on all streams that live on it is done, its default stream
     /// and those of other runtimes among them; `None` is no limit.
     ///
     /// # Errors
@@ -27,7 +27,7 @@ impl Device {
         let deadline = Deadline::after(limit);
         let mut outcome = Ok(());
         for stream in Stream::all_of(self) {
-            // A stream that failed, perhaps another runtime's, hides no work of those behind it.
+            // A stream that failed, perhaps another runtime's, hides no work of the streams after it.
             outcome = outcome.and(stream.synchronize_for_device(deadline));
         }
         if !self.plugin().later_works().wait(self.index(), deadline) {

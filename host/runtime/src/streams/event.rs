@@ -161,7 +161,7 @@ impl Event {
         Ok(happened)
     }
 
-    /// Makes the CPU wait for it; `None` is no limit.
+    /// Blocks the calling thread until it happened; `None` is no limit.
     ///
     /// # Errors
     /// [`Error::Hook`]: `TIMEOUT`; the failure of the work before it, each time; or that of the question,

@@ -84,7 +84,7 @@ impl InternalStream {
         Ok(event)
     }
 
-    /// Makes the CPU wait until its work is over, failed or not.
+    /// Blocks the calling thread until its work is over, failed or not.
     ///
     /// # Errors
     /// As [`Hooks::wait_until_over`].

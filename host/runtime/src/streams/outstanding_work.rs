@@ -85,7 +85,7 @@ impl Work {
         self.end.as_ref().is_ok_and(Event::is_known_done)
     }
 
-    /// An event behind the work, recorded now on the stream that it is on; none where there is no such, or it
+    /// An event after the work, recorded now on the stream that it is on; none where there is no such, or it
     /// cannot.
     fn record_later(&self) -> Option<Event> {
         let internal = self.unrecorded_on.as_ref();
@@ -274,7 +274,7 @@ impl OutstandingWork {
         let _done = asked.iter().filter(|work| work.is_done()).count();
     }
 
-    /// Makes the CPU wait for what work with this access has to come after. Before a write, gives the
+    /// Makes the calling thread wait for what work with this access has to come after. Before a write, gives the
     /// ends of the writes that failed: readers are told of them until the caller has written all
     /// elements and [replaced](Self::replace) them.
     ///
@@ -372,7 +372,7 @@ impl OutstandingWork {
     }
 }
 
-/// An event of the device behind all of these.
+/// An event of the device after all of these.
 fn all_of(events: &[Event], device: &Device) -> Result<Event, Error> {
     let stream = InternalStream::take(device)?;
     for event in events {

@@ -26,7 +26,7 @@ use crate::streams::wait::{self, OnFailure, WaitMethod};
 /// let (first, second) = (Stream::new(&cpu)?, Stream::new(&cpu)?);
 /// let gate = Event::host(&cpu)?;
 /// first.wait(&gate)?; // what comes later on it waits, and the caller goes on
-/// second.wait(&first.record()?)?; // behind all that is on the first one
+/// second.wait(&first.record()?)?; // after all that is on the first one
 /// assert!(!second.is_idle()?);
 /// gate.complete(Status::OK)?;
 /// second.synchronize(None)?; // this one makes the caller wait
@@ -186,7 +186,7 @@ impl Stream {
         self.with_submit_lock(|handle| self.device().hooks().stream_wait_event(handle, event))
     }
 
-    /// Makes the CPU wait until its work is done; `None` is no limit.
+    /// Blocks the calling thread until its work is done; `None` is no limit.
     ///
     /// # Errors
     /// [`Error::Hook`]: `TIMEOUT`, or the first failure of the stream's work, which is told once.
