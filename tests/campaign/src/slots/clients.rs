@@ -229,6 +229,12 @@ impl Slots {
         (block, offset): (Arc<Block>, Offset),
     ) -> Result<Outcome, Stop> {
         let client = at(&self.clients, c)?;
+        let is_known = client.is_known;
+        if !is_known && let Err(stop) = told("wait", client.synchronize()) {
+            // Nobody can wait for its stream but itself. At the exit its driver may be gone, and nobody has the memory.
+            block.give_back();
+            return Err(stop);
+        }
         let place = Place {
             data: DataWord::from_addr(block.start() as usize - usize::from(offset.dlpack)),
             byte_offset: u64::from(offset.dlpack),
@@ -238,11 +244,6 @@ impl Slots {
         let owner = Owner::new(Arc::clone(&block));
         self.lent.push(Lent::on_device(Arc::clone(&owner.releases)));
         let produced: Produced = Produced::at(owner, layout, place)?;
-        let is_known = client.is_known;
-        if !is_known {
-            // Nobody can wait for its stream but itself.
-            told("wait", client.synchronize())?;
-        }
         let tensor = self.import(op, receive(produced))?;
         if is_known {
             tensor.ready_on(&self.wrapped(op, c)?)?;
