@@ -83,6 +83,8 @@ pub(crate) struct Current {
     device: c_int,
     /// HIP's last error of the thread.
     error: c_int,
+    /// Which calls captures forbid the thread, by CUDA and by HIP.
+    modes: [c_int; 2],
 }
 
 impl Current {
@@ -96,6 +98,7 @@ impl Current {
         Changed {
             place: (before.context, before.device) != (now.context, now.device),
             error: !may_err && (before.error == 0) != (now.error == 0),
+            mode: before.modes != now.modes,
         }
     }
 }
@@ -107,11 +110,14 @@ pub(crate) struct Changed {
     pub(crate) place: bool,
     /// Whether there is a last error.
     pub(crate) error: bool,
+    /// The mode of captures.
+    pub(crate) mode: bool,
 }
 
 type GetContext = unsafe extern "C" fn(*mut u64) -> c_int;
 type PeekError = unsafe extern "C" fn() -> c_int;
 type GetDevice = unsafe extern "C" fn(*mut c_int) -> c_int;
+type ExchangeMode = unsafe extern "C" fn(*mut c_int) -> c_int;
 
 /// Makes the second device of HIP's the thread's current one; false where there is none.
 pub(crate) fn stray() -> bool {
@@ -136,12 +142,16 @@ pub(crate) fn litter() -> bool {
 /// How HIP numbers its version 7.
 const HIP_7: c_int = 70_000_000;
 
-/// The functions that tell the current context, device and last error of the thread that calls them.
+/// A mode of captures to exchange for the thread's own.
+const RELAXED: c_int = 2;
+
+/// The functions that tell the current context, device, last error and mode of the thread that calls them.
 #[derive(Debug)]
 pub(crate) struct Asking {
     context: Symbol<GetContext>,
     device: Symbol<GetDevice>,
     error: Symbol<PeekError>,
+    modes: [Symbol<ExchangeMode>; 2],
     /// Errors outlive calls that succeed: from HIP 7 on.
     keeps: bool,
     /// It has the functions.
@@ -161,6 +171,13 @@ impl Asking {
         // SAFETY: as above.
         let version = unsafe { driver.get::<GetDevice>(b"hipRuntimeGetVersion") };
         let (context, device, error) = (context.ok()?, device.ok()?, error.ok()?);
+        let modes = [
+            "cuThreadExchangeStreamCaptureMode",
+            "hipThreadExchangeStreamCaptureMode",
+        ];
+        // SAFETY: as above.
+        let modes = modes.map(|name| unsafe { driver.get::<ExchangeMode>(name.as_bytes()) });
+        let [of_cuda, of_hip] = modes;
         let mut number = 0;
         // SAFETY: a place of this function's own.
         let asked = unsafe { (version.ok()?)(&raw mut number) };
@@ -168,6 +185,7 @@ impl Asking {
             context,
             device,
             error,
+            modes: [of_cuda.ok()?, of_hip.ok()?],
             keeps: asked == 0 && number >= HIP_7,
             _driver: driver,
         })
@@ -180,6 +198,7 @@ impl Asking {
             device: 0,
             // SAFETY: it has no arguments, and reads the thread's own state.
             error: unsafe { (self.error)() },
+            modes: [0; 2],
         };
         // SAFETY: a place of this function's own.
         let _none = unsafe { (self.context)(&raw mut now.context) };
@@ -189,8 +208,22 @@ impl Asking {
             // The question itself changed it.
             now.error = 0;
         }
+        now.modes = self.modes.each_ref().map(mode_of);
         now
     }
+}
+
+/// A thread's mode, which only an exchange tells: it is exchanged twice.
+fn mode_of(exchange: &Symbol<ExchangeMode>) -> c_int {
+    let mut mode = RELAXED;
+    // SAFETY: a place of this function's own.
+    if unsafe { exchange(&raw mut mode) } != 0 {
+        return 0;
+    }
+    let found = mode;
+    // SAFETY: as above.
+    let _restored = unsafe { exchange(&raw mut mode) };
+    found
 }
 
 /// The library, where it is open already.
@@ -262,14 +295,21 @@ mod tests {
     }
 
     #[test]
-    fn a_last_error_that_comes_or_goes_is_a_change() {
+    fn a_last_error_that_comes_or_goes_is_a_change_and_another_mode() {
         let with = |error| {
             Some(Current {
                 context: 1,
                 device: 0,
                 error,
+                modes: [0; 2],
             })
         };
+        let relaxed = with(0).map(|now| Current {
+            modes: [0, RELAXED],
+            ..now
+        });
+        assert!(Current::changed(with(0), relaxed, false).mode);
+        assert!(!Current::changed(relaxed, relaxed, false).mode);
         let changed = |before, now| Current::changed(with(before), with(now), false);
         assert!(changed(0, 1).error && changed(101, 0).error);
         assert!(!changed(0, 0).error && !changed(101, 101).error && !changed(101, 1).error);

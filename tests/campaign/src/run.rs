@@ -312,6 +312,10 @@ impl Run {
             let why = "the call left an error of its own as HIP's last one of its thread, or took the thread's own";
             return Err(Finding::new(What::Answer, why));
         }
+        if changed.mode {
+            let why = "the call left another mode of captures on its thread";
+            return Err(Finding::new(What::Answer, why));
+        }
         let is_failure = matches!(outcome, Outcome::Failed(_));
         self.judge.check(op, touched, outcome)?;
         Ok(!is_failure)

@@ -1,11 +1,15 @@
 //! Calls that follow one another: at the end of memory or of a stream that pending work uses, and on long tensors.
 
-use super::{EVENTS, STREAMS, TENSORS, Writer};
+use super::{EVENTS, REGISTRATIONS, STREAMS, TENSORS, Writer};
 use crate::model::{View, compact};
 use crate::program::{Call, Element, Offset, Way};
 
 /// So many elements of 16 bytes are more than a plugin for GPUs copies through one block.
 const LONG: i64 = 70_000;
+
+/// So many elements of 8 bytes fit into the smallest block of a plugin's pinned memory, and so many do not.
+const FEW: i64 = 1000;
+const MORE: i64 = 20_000;
 
 impl Writer {
     /// Memory that two streams read, the first of which may be held and write it before, and that nobody has then.
@@ -76,10 +80,10 @@ impl Writer {
 
     /// Copies that are too long for one block of a plugin's pinned memory, there and back, mostly with other work on the
     /// memory between them. Nothing else is done with long tensors: a checker looks at each of their elements where those
-    /// lie apart.
+    /// lie apart, as in fills that HIP makes byte by byte.
     pub(super) fn long_copies(&mut self) -> Call {
         let t = self.random.index(TENSORS);
-        let [there, back] = [1, 2].map(|step| (t + step) % TENSORS);
+        let [there, back, aside] = [1, 2, 3].map(|step| (t + step) % TENSORS);
         let (s, device) = (
             self.random.index(STREAMS),
             self.random.index(self.setup.devices),
@@ -95,17 +99,23 @@ impl Writer {
             stream,
         };
         self.planned.push_back(moved(there, t, device));
+        let again = |of| Call::CopyFrom {
+            t: there,
+            of,
+            stream,
+        };
         if !self.random.once_in(4) {
-            let (t, seed) = (there, self.seed());
-            self.planned.push_back(Call::Fill { t, seed, stream });
+            self.planned.push_back(moved(aside, there, device));
+            if self.random.once_in(2) {
+                self.planned.push_back(again(aside));
+            }
         }
         if self.random.once_in(2) {
-            let (t, of) = (there, t);
-            self.planned.push_back(Call::CopyFrom { t, of, stream });
+            self.planned.push_back(again(t));
         }
         self.planned.push_back(moved(back, there, 0));
         self.planned.push_back(Call::Read { t: back });
-        for t in [t, there, back] {
+        for t in [t, there, back, aside] {
             self.tensors[t] = None;
             self.planned.push_back(Call::DropTensor { t });
         }
@@ -149,6 +159,88 @@ impl Writer {
             moved(result, locked, to, Way::Direct, Some(s)),
         ]);
         first
+    }
+
+    /// Copies of pageable memory that grow, on a stream that is held, and a small one on another stream meanwhile.
+    pub(super) fn growing_copies(&mut self) -> Call {
+        let t = self.random.index(TENSORS);
+        let [small, large, first, second, other] = [0, 1, 2, 3, 4].map(|step| (t + step) % TENSORS);
+        let (device, [s, later]) = (self.random.index(self.setup.devices), self.two_streams());
+        let e = self.random.index(EVENTS);
+        let make = |t, count, seed| Call::Make {
+            t,
+            device,
+            element: Element::Eight,
+            shape: vec![count],
+            seed,
+        };
+        let read = |t, of, s| Call::To {
+            t,
+            of,
+            device: 0,
+            way: Way::Direct,
+            stream: Some(s),
+        };
+        let [one, two] = [(); 2].map(|()| self.seed());
+        let fails = false;
+        self.planned
+            .extend([make(large, MORE, two), Call::Stream { s, device }]);
+        self.planned.extend([
+            Call::Stream { s: later, device },
+            Call::Hold { e, s, fails },
+        ]);
+        self.planned
+            .extend([read(first, small, s), read(second, large, s)]);
+        self.planned.push_back(read(other, large, later));
+        let held = [first, second].map(|t| Call::Read { t });
+        self.planned
+            .extend([Call::Read { t: other }, Call::Open { e }]);
+        self.planned.extend(held);
+        for t in [small, large, first, second, other] {
+            self.tensors[t] = None;
+        }
+        make(small, FEW, one)
+    }
+
+    /// Registered memory that two streams use, the first of which is held, and that is let go then.
+    pub(super) fn used_by_two(&mut self) -> Call {
+        let of = self.random.index(TENSORS);
+        let [first, second] = [1, 2].map(|step| (of + step) % TENSORS);
+        let r = self.random.index(REGISTRATIONS);
+        let (device, [s, later]) = (self.random.index(self.setup.devices), self.two_streams());
+        let e = self.random.index(EVENTS);
+        let moved = |t, s| Call::To {
+            t,
+            of,
+            device,
+            way: Way::Direct,
+            stream: Some(s),
+        };
+        let fails = false;
+        self.planned.push_back(Call::Register { r, of, device });
+        self.planned
+            .extend([s, later].map(|s| Call::Stream { s, device }));
+        self.planned.extend([
+            Call::Hold { e, s, fails },
+            moved(first, s),
+            moved(second, later),
+        ]);
+        self.planned
+            .extend([Call::Unregister { r }, Call::Open { e }]);
+        self.planned
+            .extend([first, second].map(|t| Call::Read { t }));
+        for t in [of, first, second] {
+            self.tensors[t] = None;
+        }
+        let (element, shape, seed) = (Element::Eight, vec![FEW], self.seed());
+        let offset = Offset::of_seed(seed);
+        Call::Foreign {
+            t: of,
+            element,
+            shape,
+            seed,
+            offset,
+        }
     }
 
     fn two_streams(&mut self) -> [usize; 2] {

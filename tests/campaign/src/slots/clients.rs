@@ -21,8 +21,8 @@ use crate::program::{ClientCall, Offset, Op};
 /// How long releases are waited for before clients go.
 const LAST_WORK: Duration = Duration::from_secs(10);
 
-/// The same before one of them goes.
-const A_RELEASE: Duration = Duration::from_secs(2);
+/// The same before one of them goes, or a device is trimmed.
+pub(super) const A_RELEASE: Duration = Duration::from_secs(2);
 
 /// A driver's refusal of a client's own call.
 fn told<T>(what: &str, answer: Answer<T>) -> Result<T, Stop> {

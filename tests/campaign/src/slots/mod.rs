@@ -2,6 +2,7 @@
 #![expect(unsafe_code, reason = "takes memory of others over")]
 
 mod clients;
+mod trim;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -394,7 +395,7 @@ impl Slots {
             Call::SyncStream { s } => at(&self.streams, *s)?.synchronize(None)?,
             Call::SyncEvent { e } => at(&self.events, *e)?.synchronize(None)?,
             Call::SyncDevice { device } => self.device(op, *device).synchronize(None)?,
-            Call::Trim { device, keep } => self.device(op, *device).trim(*keep)?,
+            Call::Trim { device, keep } => self.trim(op, *device, *keep)?,
             Call::DropStream { s } => drop(self.streams.remove(s).ok_or(Stop::Empty)?),
             _ => return Err(Stop::Empty),
         }

@@ -1,0 +1,31 @@
+//! Trims, after which nothing is left that could have been given back.
+
+use super::Slots;
+use super::clients::A_RELEASE;
+use crate::caller::{Failed, Stop};
+use crate::program::Op;
+
+impl Slots {
+    /// Trims a device. Where nothing is left to come, all that can be given back is: a second time finds no more.
+    pub(super) fn trim(&self, op: &Op, device: usize, keep: u64) -> Result<(), Stop> {
+        let device = self.device(op, device);
+        device.trim(keep)?;
+        let is_alone = self.world.runtimes.len() == 1 && self.clients.is_empty();
+        if keep > 0 || !is_alone || !self.host_events.lock().unwrap().is_empty() {
+            return Ok(());
+        }
+        device.synchronize(None)?;
+        self.world.runtimes[op.runtime].wait_for_releases(Some(A_RELEASE))?;
+        let mut reserved = [0; 2];
+        for reserved in &mut reserved {
+            device.trim(0)?;
+            *reserved = device.memory_usage()?.reserved;
+        }
+        let [first, second] = reserved;
+        if second < first {
+            let why = format!("a trim left {first} bytes, and the next one {second}");
+            return Err(Stop::Failed(Failed::other(why)));
+        }
+        Ok(())
+    }
+}
