@@ -138,6 +138,38 @@ def test_the_exit_code_is_the_commands_or_tells_of_reports_also_of_children(simu
     assert told.returncode == 1 and "0 different reports under 2 seeds of seeded; seed 5: exit code 1" in told.stderr
 
 
+NOTHING = "crossdock-sim: no process opened a simulated driver\n"
+
+
+def test_where_no_process_opened_a_driver_the_last_line_says_so(simulated: Command, installed: Path, tmp_path: Path) -> None:
+    opens = "import ctypes; ctypes.CDLL('libcuda.so.1')"
+    for rest in (opens, f"import os; os.fork() or os.execv({sys.executable!r}, ['python', '-c', {opens!r}]); os.wait()"):
+        run = simulated("run", "--", *python(rest + "; import os; os._exit(0)"))
+        assert (run.returncode, run.stderr) == (0, "")
+    run = simulated("run", "--rocm", 1, "--", *python(opens.replace("cuda.so.1", "amdhip64.so.7")))
+    assert (run.returncode, run.stderr) == (0, "")
+    for program, code in (("pass", 0), ("raise SystemExit(7)", 7)):
+        run = simulated("run", "--json", "told.json", "--", *python(program))
+        assert (run.returncode, run.stderr) == (code, NOTHING)
+    # One of two seeds is enough.
+    run = simulated("run", "--seeds", 2, "--", *python("if {seed} == 2: " + opens))
+    assert run.returncode == 0 and run.stderr.endswith("2 seeds of seeded\n"), run.stderr
+    run = simulated("run", "--seeds", 2, "--", *python("pass"))
+    assert run.returncode == 0 and run.stderr.endswith("2 seeds of seeded\n" + NOTHING), run.stderr
+    (tmp_path / "test_nothing.py").write_text("def test(): pass\n")
+    environment = {"PYTHONPATH": str(installed), "PATH": "/nowhere"}
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--xd-sim-cuda", "1"]
+    ran = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=60)
+    assert ran.returncode == 0 and "1 passed" in ran.stdout and ran.stderr == NOTHING, ran.stdout + ran.stderr
+
+
+def test_with_sim_says_too_that_nothing_was_simulated() -> None:
+    opens = "import ctypes; ctypes.CDLL('libcuda.so.1')"
+    for program, told in (("pass", NOTHING), (opens, "")):
+        run = subprocess.run([ROOT / "scripts/with-sim", "--", *python(program)], capture_output=True, text=True, timeout=60)
+        assert (run.returncode, run.stderr) == (0, told)
+
+
 def test_the_libraries_are_those_of_the_vendors(simulated: Command, installed: Path, tmp_path: Path) -> None:
     look = "import ctypes; [print(hasattr(ctypes.CDLL(name), function)) for name, function in {}]"
     names = ["libcuda.so.1", "libcuda.so", "libamdhip64.so.{}", "libamdhip64.so"]

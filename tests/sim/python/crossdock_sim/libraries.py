@@ -1,4 +1,4 @@
-"""The libraries that programs open: empty shells with the vendors' names, which need the simulator's core.
+"""The libraries that programs open: shells with the vendors' names, which need the simulator's core.
 
     python3 libraries.py FOLDER CORE WORDS
 
@@ -8,7 +8,6 @@ wheel has them ready-made in `lib`.
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -19,6 +18,24 @@ CUDA = "libcuda.so.1"
 # AMD's library has the major version in its name.
 HIP = {major: f"libamdhip64.so.{major}" for major in ("5", "6", "7")}
 NEWEST_HIP = "7"
+# A program that opens a shell leaves the file `OPENED`: where there is none, nobody used a simulated driver.
+OPENED = "opened"
+SHELL = """
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+__attribute__((constructor)) static void leave_a_trace(void) {
+    char path[4096];
+    const char *folder = getenv("CROSSDOCK_SIM_DIR");
+    if (folder && snprintf(path, sizeof path, "%s/NAME", folder) < (int)sizeof path) {
+        int file = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+        if (file >= 0)
+            close(file);
+    }
+}
+""".replace("NAME", OPENED)
 # The versions that AMD's library has on its functions, which programs that were linked to it look for. A shell has the
 # versions, and no function.
 HIP_NODES = [
@@ -53,8 +70,8 @@ def make_shell(folder: Path, name: str) -> None:
         nodes = folder / "hip.map"
         nodes.write_text("".join(f"{node} {{}};\n" for node in HIP_NODES))
         options.append(f"-Wl,--version-script={nodes}")
-    command = ["cc", "-shared", "-o", str(folder / name), "-x", "c", os.devnull, *options]
-    subprocess.run(command, check=True)
+    command = ["cc", "-shared", "-fPIC", "-o", str(folder / name), "-x", "c", "-", *options]
+    subprocess.run(command, check=True, input=SHELL, text=True)
 
 
 def without(core: bytes, names: list[str]) -> bytes:

@@ -43,7 +43,9 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
         words = {name: str(count) for name, count in asked.items() if count is not None}
         words |= {"policy": runs.policy_of(said.xd_policy, said.xd_seeds), "seed": str(said.xd_seed or runs.SEED)}
         command = [sys.executable, *sys.orig_argv[1:]]
-        raise SystemExit(runs.run(command, words | libraries.words_of(";".join(said.xd_set))).status)
+        ran = runs.run(command, words | libraries.words_of(";".join(said.xd_set)))
+        runs.tell_of_nothing([ran])
+        raise SystemExit(ran.status)
     return (yield)
 
 

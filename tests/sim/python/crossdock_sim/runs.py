@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,6 +41,8 @@ class Run:
     choices: list[str] = field(default_factory=list)
     # Whether somebody asked for the end of it, and of the runs behind it.
     is_interrupted: bool = False
+    # Whether a process opened a simulated driver.
+    is_opened: bool = True
 
     @property
     def status(self) -> int:
@@ -83,10 +85,17 @@ def run(command: list[str], words: Mapping[str, str], environment: Mapping[str, 
         ended, is_interrupted = wait(command, variables)
         reports = [Report.read(made, seed, policy) for made in found(told)]
         texts = [file.read_text() for file in told.rglob("*.choices")]
+        is_opened = any(told.rglob(libraries.OPENED))
         choices = max(([choice for choice in text.split(",") if choice] for text in texts), key=len, default=[])
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    return Run(seed, policy, tuple(command), ended, reports, choices, is_interrupted)
+    return Run(seed, policy, tuple(command), ended, reports, choices, is_interrupted, is_opened)
+
+
+def tell_of_nothing(ran: Sequence[Run]) -> None:
+    """Says so where nothing was simulated: what passed then has tested nothing."""
+    if not any(one.is_opened for one in ran):
+        print("crossdock-sim: no process opened a simulated driver", file=sys.stderr)
 
 
 def found(told: Path) -> Iterator[dict[str, Any]]:
