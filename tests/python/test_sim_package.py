@@ -190,6 +190,19 @@ def test_the_libraries_are_those_of_the_vendors(simulated: Command, installed: P
     assert ctypes.CDLL(str(tmp_path / "for the linker/libamdhip64.so.7")).crossdock_sim_version() == 1
 
 
+def test_the_kinds_of_reports_are_all_in_the_document_and_in_what_services_show() -> None:
+    enum = (ROOT / "tests/sim/engine/src/report.rs").read_text().partition("pub enum ReportKind {")[2].partition("}")[0]
+    text = (ROOT / "docs/simulator.md").read_text().partition("## Kinds of reports\n")[2].partition("\n## ")[0]
+    told = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", text, re.MULTILINE))
+    kinds = re.findall(r"^    (\w+),$", enum, re.MULTILINE)
+    # As the package has them.
+    path = [str(ROOT / "tests/sim/python")]
+    show = f"import json, sys; sys.path = {path} + sys.path; from crossdock_sim.files import RULES; print(json.dumps(RULES))"
+    rules = json.loads(subprocess.run(python(show), capture_output=True, text=True, check=True).stdout)
+    assert kinds and list(rules) == kinds and list(told) == kinds
+    assert [kind for kind, text in rules.items() if not told[kind].startswith(text)] == []
+
+
 # A project of somebody else: libraries exchange memory, and one test forgets to wait.
 PROJECT = """
 import numpy as np

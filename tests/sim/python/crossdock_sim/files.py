@@ -16,12 +16,22 @@ if TYPE_CHECKING:
     from crossdock_sim.runs import Run
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+# `ReportKind` of `tests/sim/engine/src/report.rs`; docs/simulator.md has the same.
 RULES = {
     "Race": "two operations use the same bytes, one of them writes, and nothing orders them",
     "HostRace": "host code uses bytes that an operation uses, and nothing orders the two",
     "UseAfterFree": "an operation uses memory after it was freed",
-    "FreeInUse": "memory is freed, and nothing orders the free after an operation that uses it",
+    "FreeInUse": "memory is freed or unregistered, and nothing orders that after an operation that uses it",
     "UseBeforeAllocation": "nothing orders a use after the operation that allocates the memory",
+    "OutOfBounds": "a range of memory is not inside of one allocation",
+    "Uninitialised": "bytes are read that no call wrote",
+    "DoubleFree": "memory is freed that is no allocation, or was freed before",
+    "Stale": "a stream or an event is used after it was destroyed",
+    "Unrecorded": "a wait for an event that was never recorded does nothing",
+    "InHostFunction": "a host function calls the driver",
+    "Registration": "host memory is registered twice, unregistered that is not, or freed while it is registered",
+    "Standstill": "everything waits, and nothing can complete it",
+    "Leak": "something was left at the end",
 }
 
 
