@@ -269,6 +269,45 @@ def verdicts(file: Path) -> dict[str, str]:
     return {name: "".join(f"{part.tag}: {part.text}" for part in parts) for name, parts in wrong.items()}
 
 
+RECIPES = re.findall(r"- run: (crossdock-sim run .*)", (ROOT / "docs/ci.md").read_text())
+
+
+def run_as_documented(installed: Path, folder: Path, recipe: str) -> subprocess.CompletedProcess[str]:
+    """Runs a line of the documents in a project that has the package, and pytest."""
+    path = os.pathsep.join([str(installed / "bin"), str(Path(sys.executable).parent)])
+    environment = {"PYTHONPATH": str(installed), "PATH": path, "HOME": str(folder)}
+    command = shlex.split(recipe)
+    return subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment, timeout=600)
+
+
+def test_the_document_has_a_right_test_of_two_vendors_that_needs_its_wait(installed: Path, tmp_path: Path) -> None:
+    pytest.importorskip("hip", reason="skipped: hip-python is not installed")
+    pytest.importorskip("numba.cuda", reason="skipped: numba is not installed")
+    (text,) = re.findall(r"^```python\n(.*?)^```$", (ROOT / "docs/ci.md").read_text(), re.MULTILINE | re.DOTALL)
+    project = tmp_path / "tests/test_both.py"
+    project.parent.mkdir()
+    project.write_text(text)
+    run = run_as_documented(installed, tmp_path, RECIPES[1])
+    assert run.returncode == 0 and run.stdout.count("1 passed") == 3, run.stdout + run.stderr
+    wait = "        stream.synchronize()\n"
+    assert wait in text
+    project.write_text(text.replace(wait, ""))
+    run = run_as_documented(installed, tmp_path, RECIPES[1])
+    assert run.returncode == 1 and run.stdout.count("1 failed") == 3, run.stdout + run.stderr
+    for seed in (1, 2, 3):
+        (why,) = verdicts(tmp_path / f"junit-{seed}.xml").values()
+        assert "Race: `cuMemcpyDtoHAsync_v2` and `hipMemcpy`" in why
+        assert f"{project}:{line_of(project, 'hipMemcpyHostToDevice')} in " in why
+
+
+def test_the_steps_of_the_document_install_the_versions_that_are_tested() -> None:
+    wanted = (ROOT / "tests/python/requirements.txt").read_text().split()
+    steps = re.findall(r"- run: pip install (.*)", (ROOT / "docs/ci.md").read_text())
+    pinned = [re.sub(r"\[.*\]", "", word) for step in steps for word in shlex.split(step) if "==" in word]
+    assert len(steps) == 2 and set(pinned) == {"numba-cuda==0.30.4", "hip-python==10.0.0.0.1.2"}
+    assert set(pinned) <= set(wanted)
+
+
 def test_one_test_of_another_project_races_and_it_alone_fails(installed: Path, tmp_path: Path) -> None:
     pytest.importorskip("cuda.core", reason="skipped: cuda.core is not installed")
     pytest.importorskip("numba.cuda", reason="skipped: numba is not installed")
@@ -276,11 +315,7 @@ def test_one_test_of_another_project_races_and_it_alone_fails(installed: Path, t
     project.parent.mkdir()
     project.write_text(PROJECT)
     # As the documents say it.
-    (recipe,) = re.findall(r"- run: (crossdock-sim run .*)", (ROOT / "docs/ci.md").read_text())
-    path = os.pathsep.join([str(installed / "bin"), str(Path(sys.executable).parent)])
-    environment = {"PYTHONPATH": str(installed), "PATH": path, "HOME": str(tmp_path)}
-    command = shlex.split(recipe + " --xd-seeds 2 --xd-sarif=xd.sarif")
-    run = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=600)
+    run = run_as_documented(installed, tmp_path, RECIPES[0] + " --xd-seeds 2 --xd-sarif=xd.sarif")
     assert run.returncode == 1 and run.stdout.count("1 failed, 2 passed") == 3, run.stdout + run.stderr
     racy = "test_numba_is_not_told_of_the_stream"
     for seed in (1, 2, 3):
