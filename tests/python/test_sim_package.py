@@ -509,18 +509,26 @@ def test_what_cannot_be_meant_is_refused_before_anything_runs(
     (tmp_path / "test_ran.py").write_text("def test_ran(): open('ran', 'w')")
     pytest_of = ["-m", "pytest", "-p", "no:cacheprovider"]
     for words, why in [
-        (["run", "--set", "pollicy=seeded"], "`pollicy=seeded` of CROSSDOCK_SIM is not understood: there is no such word"),
-        (["run", "--set", "fault=cuMemAloc_v2@1=2"], "`cuMemAloc_v2` of CROSSDOCK_SIM is no function"),
+        (["run", "--set", "pollicy=seeded"], "`pollicy=seeded` is not understood: there is no such word"),
+        (["run", "--set", "fault=cuMemAloc_v2@1=2"], "`cuMemAloc_v2` is no function"),
         (["run", "--seeds", "0"], "0 is less than 1"),
         (["run", "--sarif", "nowhere/races.sarif"], "there is no folder nowhere"),
         (["shrink", "--policy", "lazy"], "shrink needs the policy seeded"),
+        (["run", "--set", "leaks"], "argument --set: `leaks` is not WORD=VALUE, as mem=4G is"),
+        (["run", "--seed", "-1"], "argument --seed: -1 is less than 0"),
+        (["run", "--queues", "two"], "argument --queues: two is no number"),
+        (["run", "--nosuch"], "usage: crossdock-sim run [OPTION ..] -- COMMAND [WORD ..]\n"),
     ]:
         run = simulated(*words, "--", sys.executable, *pytest_of)
         assert run.returncode == 2 and why in run.stderr, run.stdout + run.stderr
+        # Nobody here has to know of the variable in which they stand.
+        assert "CROSSDOCK_SIM" not in run.stderr
     run = simulated("run", "pytest", "-q", "tests")
     assert run.returncode == 2 and "COMMAND and its own options belong after --" in run.stderr
     for words, why in [
         (["--xd-sim-cuda", "1", "--xd-set", "pollicy=seeded"], "there is no such word"),
+        (["--xd-sim-cuda", "1", "--xd-set", "leaks"], "`leaks` is not WORD=VALUE"),
+        (["--xd-sim-cuda", "-1"], "-1 is less than 0"),
         (["--xd-sim-cuda", "1", "--xd-sarif", "nowhere/races.sarif"], "there is no folder nowhere"),
         (["--xd-seeds", "3"], "--xd-seeds needs simulated GPUs: add"),
         (["--xd-policy", "lazy", "--xd-json", "told.json"], "--xd-policy --xd-json needs simulated GPUs: add"),
@@ -530,6 +538,49 @@ def test_what_cannot_be_meant_is_refused_before_anything_runs(
         run = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=300)
         assert run.returncode not in (0, 1) and why in run.stderr, run.stdout + run.stderr
     assert not (tmp_path / "ran").exists()
+
+
+def test_options_that_nobody_would_heed_are_refused(simulated: Command, tmp_path: Path) -> None:
+    (tmp_path / "test_ran.py").write_text("def test_ran(): pass")
+    run_of = ["run", "--cuda", 2, "--set", "mem=2G", "--", sys.executable, "-m", "pytest", "-p", "no:cacheprovider"]
+    for options, why in [
+        (["--xd-sim-cuda", "3"], "--xd-sim-cuda asks for cuda=3, and this process runs over policy=lazy;seed=1;cuda=2;mem=2G already"),
+        (["--xd-sim-rocm", "1"], "--xd-sim-rocm asks for rocm=1, and"),
+        (["--xd-policy", "seeded"], "--xd-policy asks for policy=seeded, and"),
+        (["--xd-set", "mem=4G"], "--xd-set asks for mem=4G, and"),
+    ]:
+        run = simulated(*run_of, *options)
+        assert run.returncode == 4 and f"ERROR: {why}" in run.stderr, run.stdout + run.stderr
+        assert "say it to crossdock-sim run, where that starts pytest" in run.stderr
+    same = ["--xd-sim-cuda", "2", "--xd-policy", "lazy", "--xd-set", "mem=2G", "--xd-seed", "7"]
+    run = simulated(*run_of, *same)
+    assert run.returncode == 0 and "policy lazy, seed 7" in run.stdout, run.stdout + run.stderr
+
+
+def test_several_seeds_by_a_policy_that_makes_no_choices_are_told(simulated: Command, tmp_path: Path) -> None:
+    warning = "crossdock-sim: by the policy lazy all seeds do the same: choose seeded, or one seed\n"
+    for words in (["--policy", "lazy"], ["--set", "policy=lazy"]):
+        assert simulated("run", *words, "--seeds", 2, "--", *python("pass")).stderr.startswith(warning)
+        assert warning not in simulated("run", *words, "--seeds", 1, "--", *python("pass")).stderr
+    assert warning not in simulated("run", "--seeds", 2, "--", *python("pass")).stderr
+    (tmp_path / "test_right.py").write_text("def test(): pass")
+    of_pytest = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--xd-seeds", 2]
+    for policy, is_told in (("lazy", True), ("seeded", False)):
+        run = simulated("run", "--policy", policy, "--", *of_pytest)
+        assert ("(by lazy all do the same: choose the policy seeded, or one seed)" in run.stdout) == is_told
+
+
+def test_the_command_says_which_version_it_is_and_what_belongs_where(simulated: Command) -> None:
+    (version,) = re.findall(r'^version = "(.*)"$', (ROOT / "Cargo.toml").read_text(), re.MULTILINE)
+    assert simulated("--version").stdout == f"crossdock-sim {version}\n"
+    run = simulated()
+    assert run.returncode == 2 and run.stderr.endswith("the following arguments are required: SUBCOMMAND\n")
+    for subcommand in ("run", "shrink"):
+        told = simulated(subcommand, "--help").stdout
+        assert told.startswith(f"usage: crossdock-sim {subcommand} [OPTION ..] -- COMMAND [WORD ..]\n")
+    assert "--policy seeded" in told and "lazy" not in told and "threads" not in told
+    run = simulated("libraries", "--nosuch", "folder")
+    assert run.returncode == 2 and "unknown arguments: --nosuch" in run.stderr and "after --" not in run.stderr
 
 
 UNSIMULATED = f"""

@@ -6,8 +6,9 @@ import argparse
 import shlex
 import sys
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from crossdock_sim import files, libraries, runs
 from crossdock_sim.reports import Report, different
@@ -19,9 +20,11 @@ command is the seed."""
 
 WHEN = f"when work runs: {runs.POLICY}, with several seeds {runs.POLICY_OF_SEEDS}, unless said otherwise"
 
+USAGE = "%(prog)s [OPTION ..] -- COMMAND [WORD ..]"
+
 SHRINK = """Runs a command with a seed by the policy `seeded`, and then again and again with fewer of the choices that
-the seed made, while the command fails in the same way, or the same is reported. The last line repeats it by those that
-it needs. The exit code is 0; 1 where nothing was found with the seed."""
+the seed made, while the command fails in the same way, or the same is reported. The line on stdout repeats it by those
+that it needs; stderr tells of each run. The exit code is 0; 1 where nothing was found with the seed."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -32,11 +35,27 @@ class Parser(argparse.ArgumentParser):
         super().error(message + hint)
 
 
-def positive(text: str) -> int:
-    """A number of runs."""
-    if (number := int(text)) < 1:
-        raise argparse.ArgumentTypeError(f"{text} is less than 1")
+def natural(text: str, least: int = 0) -> int:
+    """A number of devices, or a seed."""
+    try:
+        number = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text} is no number") from None
+    if number < least:
+        raise argparse.ArgumentTypeError(f"{text} is less than {least}")
     return number
+
+
+def positive(text: str) -> int:
+    """A number of runs, or of queues."""
+    return natural(text, 1)
+
+
+def setting(text: str) -> str:
+    """Words of the simulator's with their values."""
+    if not libraries.words_of(text) or any("=" not in word for word in text.split(";") if word.strip()):
+        raise argparse.ArgumentTypeError(f"`{text}` is not WORD=VALUE, as mem=4G is")
+    return text
 
 
 def writable(text: str) -> Path:
@@ -46,50 +65,68 @@ def writable(text: str) -> Path:
     return path
 
 
+def version() -> str:
+    """The version of the package, which a checkout has not."""
+    try:
+        return metadata.version("crossdock-sim")
+    except metadata.PackageNotFoundError:
+        return "(not installed)"
+
+
 def parser() -> argparse.ArgumentParser:
     """What the command understands."""
     made = Parser(prog="crossdock-sim", description=__import__("crossdock_sim").__doc__)
-    commands = made.add_subparsers(dest="what", required=True)
-    run = commands.add_parser("run", description=RUN, help="runs a command over simulated GPUs")
+    made.add_argument("--version", action="version", version=f"crossdock-sim {version()}")
+    commands = made.add_subparsers(dest="what", required=True, metavar="SUBCOMMAND")
+    run = commands.add_parser("run", usage=USAGE, description=RUN, help="runs a command over simulated GPUs")
     devices(run)
+    run.add_argument("--policy", choices=runs.POLICIES, help=WHEN)
+    run.add_argument("--seed", type=natural, default=runs.SEED, metavar="S", help="of every random choice (1)")
     run.add_argument("--seeds", type=positive, metavar="K", help="runs the command once with each of K seeds, from S on")
     run.add_argument("--json", type=writable, metavar="F", help="writes runs and reports as JSON")
     run.add_argument("--junit", type=writable, metavar="F", help="the same as JUnit's XML: a case for each run")
     run.add_argument("--sarif", type=writable, metavar="F", help="the reports as SARIF 2.1.0, with both places")
     run.add_argument("command", nargs="+", metavar="COMMAND", help="after --")
-    shrink = commands.add_parser("shrink", description=SHRINK, help="makes the schedule of a finding small")
+    makes = "makes the schedule of a finding small"
+    shrink = commands.add_parser("shrink", usage=USAGE, description=SHRINK, help=makes)
     devices(shrink)
+    # No `choices`: what is refused is told why.
+    shrink.add_argument("--policy", metavar="seeded", help="no other policy makes choices, so it need not be said")
+    shrink.add_argument("--seed", type=natural, default=runs.SEED, metavar="S", help="the seed that found it (1)")
     shrink.add_argument("command", nargs="+", metavar="COMMAND", help="after --")
     put = commands.add_parser("libraries", help="puts the libraries into a folder, to link a program with them")
     devices(put)
-    put.add_argument("folder", type=Path)
+    put.add_argument("folder", type=Path, metavar="FOLDER", help="is made where it is not there")
     return made
 
 
 def devices(command: argparse.ArgumentParser) -> None:
-    """The options that say which devices there are, and how they run."""
-    command.add_argument("--cuda", type=int, metavar="N", help="number of CUDA devices: 1 unless --rocm is said")
-    command.add_argument("--rocm", type=int, metavar="N", help="number of ROCm devices")
-    command.add_argument("--policy", choices=["lazy", "seeded", "threads"], help=WHEN)
-    command.add_argument("--seed", type=int, default=runs.SEED, metavar="S", help="of every random choice")
-    command.add_argument("--queues", type=int, metavar="Q", help="hardware queues of each device")
-    setting = {"action": "append", "default": [], "metavar": "WORD=VALUE"}
-    command.add_argument("--set", **setting, help="any other word of docs/simulator.md")  # type: ignore[arg-type]
+    """The options that say which devices there are."""
+    command.set_defaults(parser=command)
+    command.add_argument("--cuda", type=natural, metavar="N", help="number of CUDA devices: 1 unless --rocm is said")
+    command.add_argument("--rocm", type=natural, metavar="N", help="number of ROCm devices")
+    command.add_argument("--queues", type=positive, metavar="Q", help="hardware queues of each device (8)")
+    several: dict[str, Any] = {"action": "append", "default": [], "metavar": "WORD=VALUE"}
+    command.add_argument("--set", type=setting, **several, help="a setting of Crossdock's docs/simulator.md, as mem=4G")
 
 
 def words(options: argparse.Namespace) -> dict[str, str]:
     """The words of `CROSSDOCK_SIM` that options stand for."""
-    said = {name: getattr(options, name) for name in ("cuda", "rocm", "queues", "policy", "seed")}
+    said = {name: getattr(options, name, None) for name in ("cuda", "rocm", "queues", "seed")}
     if options.cuda is None and options.rocm is None:
         said["cuda"] = 1
-    said["policy"] = runs.policy_of(options.policy, getattr(options, "seeds", None))
+    said["policy"] = runs.policy_of(getattr(options, "policy", None), getattr(options, "seeds", None))
     made = {name: str(value) for name, value in said.items() if value is not None}
     return made | libraries.words_of(";".join(options.set))
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs the command; its exit code."""
-    options = parser().parse_args(arguments)
+    options, others = parser().parse_known_args(arguments)
+    if others:
+        # With the usage of the subcommand, of which one takes no command.
+        which = "unrecognized" if "command" in options else "unknown"
+        options.parser.error(f"{which} arguments: {' '.join(others)}")
     if options.what == "libraries":
         options.folder.mkdir(parents=True, exist_ok=True)
         libraries.put(options.folder, runs.core(), words(options))
@@ -117,6 +154,8 @@ def run(options: argparse.Namespace) -> int:
     """`crossdock-sim run`."""
     made = words(options)
     first = int(made["seed"])
+    if (options.seeds or 1) > 1 and made["policy"] == "lazy":
+        print("crossdock-sim: by the policy lazy all seeds do the same: choose seeded, or one seed", file=sys.stderr)
     ran: list[runs.Run] = []
     for seed in range(first, first + max(options.seeds or 1, 1)):
         ran.append(runs.run(options.command, made | {"seed": str(seed)}))

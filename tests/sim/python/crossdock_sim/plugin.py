@@ -12,7 +12,7 @@ import pytest
 from _pytest.runner import runtestprotocol
 
 from crossdock_sim import control, files, libraries, runs
-from crossdock_sim.command import positive, writable
+from crossdock_sim.command import natural, positive, setting, writable
 from crossdock_sim.reports import different
 from crossdock_sim.watch import Watch
 
@@ -23,12 +23,12 @@ MARK = "xd_races(count): over the simulator, the test has so many places that ra
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("crossdock-sim", "tests over simulated GPUs")
     for vendor in ("cuda", "rocm"):
-        group.addoption(f"--xd-sim-{vendor}", type=int, metavar="N", help=f"run over N simulated {vendor.upper()} devices")
-    policies = ["lazy", "seeded", "threads"]
+        group.addoption(f"--xd-sim-{vendor}", type=natural, metavar="N", help=f"run over N simulated {vendor.upper()} devices")
     when = f"when work runs, with --xd-sim-..: {runs.POLICY}, with several seeds {runs.POLICY_OF_SEEDS}, unless said"
-    group.addoption("--xd-policy", choices=policies, help=when)
-    group.addoption("--xd-set", action="append", default=[], metavar="WORD=VALUE", help="any word of the simulator")
-    group.addoption("--xd-seed", type=int, metavar="S", help="the first seed")
+    group.addoption("--xd-policy", choices=runs.POLICIES, help=when)
+    words = "a setting of Crossdock's docs/simulator.md, as mem=4G"
+    group.addoption("--xd-set", type=setting, action="append", default=[], metavar="WORD=VALUE", help=words)
+    group.addoption("--xd-seed", type=natural, metavar="S", help="the first seed")
     group.addoption("--xd-seeds", type=positive, metavar="K", help="run each test under K seeds, in one process")
     group.addoption("--xd-json", type=writable, metavar="F", help="write what was reported as JSON")
     group.addoption("--xd-sarif", type=writable, metavar="F", help="write what failed a test as SARIF 2.1.0")
@@ -41,7 +41,8 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
     asked = {name: getattr(said, f"xd_sim_{name}", None) for name in ("cuda", "rocm")}
     if any(count is not None for count in asked.values()) and not control.is_here():
         words = {name: str(count) for name, count in asked.items() if count is not None}
-        words |= {"policy": runs.policy_of(said.xd_policy, said.xd_seeds), "seed": str(said.xd_seed or runs.SEED)}
+        seed = runs.SEED if said.xd_seed is None else said.xd_seed
+        words |= {"policy": runs.policy_of(said.xd_policy, said.xd_seeds), "seed": str(seed)}
         command = [sys.executable, *sys.orig_argv[1:]]
         ran = runs.run(command, words | libraries.words_of(";".join(said.xd_set)))
         runs.tell_of_nothing([ran])
@@ -52,6 +53,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", MARK)
     if control.is_here():
+        refuse_other_devices(config)
         worker = getattr(config, "workerinput", {}).get("workerid")
         watch = Watch(worker, config.getoption("--xd-seed"))
         config.stash[WATCH] = watch
@@ -61,6 +63,21 @@ def pytest_configure(config: pytest.Config) -> None:
     said = " ".join(f"--xd-{name}" for name in options if config.getoption(f"--xd-{name}"))
     if said:
         raise pytest.UsageError(f"{said} needs simulated GPUs: add --xd-sim-cuda N or --xd-sim-rocm N, or start pytest by crossdock-sim run")
+
+
+def refuse_other_devices(config: pytest.Config) -> None:
+    """Refuses options that ask for what this process does not run over: nobody would heed them."""
+    asked = {f"--xd-sim-{name}": {name: config.getoption(f"--xd-sim-{name}")} for name in ("cuda", "rocm")}
+    asked["--xd-policy"] = {"policy": config.getoption("--xd-policy")}
+    asked["--xd-set"] = libraries.words_of(";".join(config.getoption("--xd-set")))
+    here = control.words()
+    for option, words in asked.items():
+        # Pytest has a seed of its own.
+        for name in words.keys() - {"seed"}:
+            if words[name] is not None and str(words[name]) != here.get(name):
+                over = libraries.text_of(here)
+                why = f"{option} asks for {name}={words[name]}, and this process runs over {over} already"
+                raise pytest.UsageError(f"{why}: say it to crossdock-sim run, where that starts pytest")
 
 
 def gives_back(item: pytest.Item, nextitem: pytest.Item | None) -> pytest.TestReport:
@@ -85,7 +102,8 @@ class Seeded:
         words = control.words()
         vendors = ", ".join(f"{words[name]} of {name}" for name in ("cuda", "rocm") if name in words)
         seeds = f"seed {self.seeds[0]}" + (f" to {self.seeds[-1]}" if len(self.seeds) > 1 else "")
-        same = " (by lazy all do the same)" if len(self.seeds) > 1 and self.watch.policy == "lazy" else ""
+        is_same = len(self.seeds) > 1 and self.watch.policy == "lazy"
+        same = " (by lazy all do the same: choose the policy seeded, or one seed)" if is_same else ""
         return f"crossdock-sim: simulated GPUs ({vendors}), policy {self.watch.policy}, {seeds}{same}"
 
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:

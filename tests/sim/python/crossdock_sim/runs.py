@@ -19,6 +19,7 @@ from crossdock_sim.reports import Report, in_folder
 
 # What the simulator does where nothing is said. By `lazy` all seeds do the same.
 POLICY, SEED = "lazy", 1
+POLICIES = ["lazy", "seeded", "threads"]
 POLICY_OF_SEEDS = "seeded"
 
 
@@ -73,7 +74,8 @@ def run(command: list[str], words: Mapping[str, str], environment: Mapping[str, 
     folder = Path(tempfile.mkdtemp(prefix="crossdock-sim-"))
     try:
         if why := control.refused_words(core(), libraries.text_of(words)):
-            exit_with_error(why)
+            # Nobody wrote that variable.
+            exit_with_error(why.replace(" of CROSSDOCK_SIM", "", 1))
         libraries.put(folder, core(), words)
         told = folder / "told"
         told.mkdir()
