@@ -463,6 +463,11 @@ def test_what_a_module_does_as_it_is_read_fails_the_run_and_no_test(simulated: C
     assert "Race: `cuMemsetD8Async` and `cuMemsetD8Async`" in outside
     (one,) = json.loads((tmp_path / "told.json").read_text())["runs"]
     assert [report["kind"] for report in one["reports"]] == ["Race"]
+    # As the documents say it, pytest's own file has nothing of it.
+    options = ["-p", "no:cacheprovider", "--junitxml=told.xml"]
+    run = simulated("run", "--sarif", "told.sarif", "--", sys.executable, "-m", "pytest", *options)
+    assert run.returncode == 1 and verdicts(tmp_path / "told.xml") == {"test_right": ""}
+    assert len(races_in(tmp_path / "told.sarif")) == 1
 
 
 def test_an_interrupt_ends_all_runs(simulated: Command) -> None:
