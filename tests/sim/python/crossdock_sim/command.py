@@ -155,7 +155,7 @@ def run(options: argparse.Namespace) -> int:
     made = words(options)
     first = int(made["seed"])
     if (options.seeds or 1) > 1 and made["policy"] == "lazy":
-        print("crossdock-sim: by the policy lazy all seeds do the same: choose seeded, or one seed", file=sys.stderr)
+        print(runs.SAME, file=sys.stderr)
     ran: list[runs.Run] = []
     for seed in range(first, first + max(options.seeds or 1, 1)):
         ran.append(runs.run(options.command, made | {"seed": str(seed)}))

@@ -102,9 +102,7 @@ class Seeded:
         words = control.words()
         vendors = ", ".join(f"{words[name]} of {name}" for name in ("cuda", "rocm") if name in words)
         seeds = f"seed {self.seeds[0]}" + (f" to {self.seeds[-1]}" if len(self.seeds) > 1 else "")
-        is_same = len(self.seeds) > 1 and self.watch.policy == "lazy"
-        same = " (by lazy all do the same: choose the policy seeded, or one seed)" if is_same else ""
-        return f"crossdock-sim: simulated GPUs ({vendors}), policy {self.watch.policy}, {seeds}{same}"
+        return f"crossdock-sim: simulated GPUs ({vendors}), policy {self.watch.policy}, {seeds}"
 
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
         """Runs the test under one seed after the other until it fails; the last time is what is told."""
@@ -171,7 +169,9 @@ class Seeded:
         return report
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Tells what was reported outside of tests, which fails the run and no test."""
+        """Tells what was reported outside of tests, which fails the run and no test, and of seeds that are in vain."""
+        if len(self.seeds) > 1 and self.watch.policy == "lazy":
+            terminalreporter.write_line(runs.SAME)
         found = different(self.watch.outside)
         if found:
             terminalreporter.section("crossdock-sim: reported outside of tests")

@@ -21,6 +21,7 @@ from crossdock_sim.reports import Report, in_folder
 POLICY, SEED = "lazy", 1
 POLICIES = ["lazy", "seeded", "threads"]
 POLICY_OF_SEEDS = "seeded"
+SAME = "crossdock-sim: by the policy lazy all seeds do the same: choose seeded, or one seed"
 
 
 def policy_of(said: str | None, seeds: int | None) -> str:
