@@ -20,6 +20,8 @@ command is the seed."""
 
 WHEN = f"when work runs: {runs.POLICY}, with several seeds {runs.POLICY_OF_SEEDS}, unless said otherwise"
 
+SETTING = "a setting, as mem=4G: in Crossdock's docs/simulator.md, and a WORD that there is not names all that there are"
+
 USAGE = "%(prog)s [OPTION ..] -- COMMAND [WORD ..]"
 
 SHRINK = """Runs a command with a seed by the policy `seeded`, and then again and again with fewer of the choices that
@@ -107,7 +109,7 @@ def devices(command: argparse.ArgumentParser) -> None:
     command.add_argument("--rocm", type=natural, metavar="N", help="number of ROCm devices")
     command.add_argument("--queues", type=positive, metavar="Q", help="hardware queues of each device (8)")
     several: dict[str, Any] = {"action": "append", "default": [], "metavar": "WORD=VALUE"}
-    command.add_argument("--set", type=setting, **several, help="a setting of Crossdock's docs/simulator.md, as mem=4G")
+    command.add_argument("--set", type=setting, **several, help=SETTING)
 
 
 def words(options: argparse.Namespace) -> dict[str, str]:

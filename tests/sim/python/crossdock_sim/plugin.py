@@ -12,7 +12,7 @@ import pytest
 from _pytest.runner import runtestprotocol
 
 from crossdock_sim import control, files, libraries, runs
-from crossdock_sim.command import natural, positive, setting, writable
+from crossdock_sim.command import SETTING, natural, positive, setting, writable
 from crossdock_sim.reports import different
 from crossdock_sim.watch import Watch
 
@@ -26,8 +26,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         group.addoption(f"--xd-sim-{vendor}", type=natural, metavar="N", help=f"run over N simulated {vendor.upper()} devices")
     when = f"when work runs, with --xd-sim-..: {runs.POLICY}, with several seeds {runs.POLICY_OF_SEEDS}, unless said"
     group.addoption("--xd-policy", choices=runs.POLICIES, help=when)
-    words = "a setting of Crossdock's docs/simulator.md, as mem=4G"
-    group.addoption("--xd-set", type=setting, action="append", default=[], metavar="WORD=VALUE", help=words)
+    group.addoption("--xd-set", type=setting, action="append", default=[], metavar="WORD=VALUE", help=SETTING)
     group.addoption("--xd-seed", type=natural, metavar="S", help="the first seed")
     group.addoption("--xd-seeds", type=positive, metavar="K", help="run each test under K seeds, in one process")
     group.addoption("--xd-json", type=writable, metavar="F", help="write what was reported as JSON")
