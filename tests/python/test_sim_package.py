@@ -138,7 +138,7 @@ def test_the_exit_code_is_the_commands_or_tells_of_reports_also_of_children(simu
     assert told.returncode == 1 and "0 different reports under 2 seeds of seeded; seed 5: exit code 1" in told.stderr
 
 
-NOTHING = "crossdock-sim: no process opened a simulated driver\n"
+NOTHING = "crossdock-sim: no process opened a simulated driver; --rocm N adds ROCm's\n"
 
 
 def test_where_no_process_opened_a_driver_the_last_line_says_so(simulated: Command, installed: Path, tmp_path: Path) -> None:
@@ -160,7 +160,10 @@ def test_where_no_process_opened_a_driver_the_last_line_says_so(simulated: Comma
     environment = {"PYTHONPATH": str(installed), "PATH": "/nowhere"}
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--xd-sim-cuda", "1"]
     ran = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=60)
-    assert ran.returncode == 0 and "1 passed" in ran.stdout and ran.stderr == NOTHING, ran.stdout + ran.stderr
+    assert ran.returncode == 0 and "1 passed" in ran.stdout and ran.stderr == NOTHING.replace("--", "--xd-sim-"), ran.stderr
+    for words, told in (("--rocm 1", "; --cuda N adds CUDA's"), ("--rocm 1 --cuda 1", "")):
+        run = simulated("run", *words.split(), "--", *python("pass"))
+        assert run.stderr == NOTHING.partition(";")[0] + told + "\n"
 
 
 def test_with_sim_says_too_that_nothing_was_simulated() -> None:

@@ -173,7 +173,7 @@ def run(options: argparse.Namespace) -> int:
     ):
         if path is not None:
             path.write_text(text, "utf-8")
-    runs.tell_of_nothing(ran)
+    runs.tell_of_nothing(ran, made)
     failed = [one.ended for one in ran if one.ended]
     return failed[0] if failed else 3 if reports else 0
 

@@ -43,8 +43,9 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
         seed = runs.SEED if said.xd_seed is None else said.xd_seed
         words |= {"policy": runs.policy_of(said.xd_policy, said.xd_seeds), "seed": str(seed)}
         command = [sys.executable, *sys.orig_argv[1:]]
-        ran = runs.run(command, words | libraries.words_of(";".join(said.xd_set)))
-        runs.tell_of_nothing([ran])
+        words |= libraries.words_of(";".join(said.xd_set))
+        ran = runs.run(command, words)
+        runs.tell_of_nothing([ran], words, "--xd-sim-")
         raise SystemExit(ran.status)
     return (yield)
 

@@ -19,6 +19,7 @@ from crossdock_sim.reports import Report, in_folder
 
 # What the simulator does where nothing is said. By `lazy` all seeds do the same.
 POLICY, SEED = "lazy", 1
+VENDORS = {"cuda": "CUDA", "rocm": "ROCm"}
 POLICIES = ["lazy", "seeded", "threads"]
 POLICY_OF_SEEDS = "seeded"
 SAME = "crossdock-sim: by the policy lazy all seeds do the same: choose seeded, or one seed"
@@ -95,10 +96,11 @@ def run(command: list[str], words: Mapping[str, str], environment: Mapping[str, 
     return Run(seed, policy, tuple(command), ended, reports, choices, is_interrupted, is_opened)
 
 
-def tell_of_nothing(ran: Sequence[Run]) -> None:
-    """Says so where nothing was simulated: what passed then has tested nothing."""
+def tell_of_nothing(ran: Sequence[Run], words: Mapping[str, str], option: str = "--") -> None:
+    """Says so where nothing was simulated: what passed then has tested nothing. Or another vendor was asked for."""
     if not any(one.is_opened for one in ran):
-        print("crossdock-sim: no process opened a simulated driver", file=sys.stderr)
+        others = [f"; {option}{name} N adds {vendor}'s" for name, vendor in VENDORS.items() if name not in words]
+        print("crossdock-sim: no process opened a simulated driver" + "".join(others), file=sys.stderr)
 
 
 def found(told: Path) -> Iterator[dict[str, Any]]:

@@ -59,7 +59,7 @@ def shrink(command: list[str], words: Mapping[str, str]) -> dict[str, str] | Non
     found = runs.run(command, {**words, "choices": "1"})
     finding = Finding.of(found)
     if finding is None:
-        runs.tell_of_nothing([found])
+        runs.tell_of_nothing([found], words)
         return None
     print(f"crossdock-sim: seed {found.seed} has {finding.text()} after {len(found.choices)} choices", file=sys.stderr)
 
