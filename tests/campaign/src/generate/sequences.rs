@@ -114,10 +114,16 @@ impl Writer {
             self.planned.push_back(again(t));
         }
         self.planned.push_back(moved(back, there, 0));
+        // Mostly while work on them is pending; a trim gives back what they had.
+        let freed = [there, aside].map(|t| Call::DropTensor { t });
+        self.planned.extend(freed);
         self.planned.push_back(Call::Read { t: back });
+        self.planned.push_back(Call::Trim { device, keep: 0 });
+        for t in [t, back] {
+            self.planned.push_back(Call::DropTensor { t });
+        }
         for t in [t, there, back, aside] {
             self.tensors[t] = None;
-            self.planned.push_back(Call::DropTensor { t });
         }
         let seed = self.seed();
         Call::Foreign {

@@ -3,6 +3,7 @@
 use super::Slots;
 use super::clients::A_RELEASE;
 use crate::caller::{Failed, Stop};
+use crate::clients::Client;
 use crate::program::Op;
 
 impl Slots {
@@ -10,12 +11,16 @@ impl Slots {
     pub(super) fn trim(&self, op: &Op, device: usize, keep: u64) -> Result<(), Stop> {
         let device = self.device(op, device);
         device.trim(keep)?;
-        let is_alone = self.world.runtimes.len() == 1 && self.clients.is_empty();
-        if keep > 0 || !is_alone || !self.host_events.lock().unwrap().is_empty() {
+        let is_alone = self.world.runtimes.len() == 1;
+        let is_captured = self.clients.values().any(Client::is_capturing);
+        if keep > 0 || !is_alone || is_captured || !self.host_events.lock().unwrap().is_empty() {
             return Ok(());
         }
         device.synchronize(None)?;
-        self.world.runtimes[op.runtime].wait_for_releases(Some(A_RELEASE))?;
+        let released = self.world.runtimes[op.runtime].wait_for_releases(Some(A_RELEASE));
+        if released.is_err() {
+            return Ok(());
+        }
         let mut reserved = [0; 2];
         for reserved in &mut reserved {
             device.trim(0)?;
