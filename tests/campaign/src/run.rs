@@ -97,6 +97,7 @@ impl Run {
         let caller = world.caller();
         let mut judge = Judge::new(case.has_faults(), case.programs.len() > 1, case.language);
         judge.know_apart(world.has_own_queues.clone());
+        judge.copies_later.clone_from(&world.copies_later);
         Self {
             world: Arc::clone(world),
             judge,

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use crossdock::{CostCache, Device, FaultPlan, Layer, Plugin, Runtime};
 
 use crossdock_plugin_asynchronous::{CONTROL, Controlled};
+use crossdock_sdk::abi::Capabilities;
 
 use crate::caller::{Caller, Stop};
 use crate::handles::Table;
@@ -50,6 +51,8 @@ pub struct World {
     pub peekable: Vec<bool>,
     /// Of each device, whether it is a simulated one with a hardware queue for each stream of a program.
     pub(crate) has_own_queues: Vec<bool>,
+    /// Of each device, whether copies on a stream return before they are done.
+    pub(crate) copies_later: Vec<bool>,
 }
 
 /// The file of a plugin that a device of this name needs, in the folder or beside this program;
@@ -136,7 +139,10 @@ impl World {
             let names = case.devices.iter();
             names.map(|name| is_it(name, &case.engine)).collect()
         };
+        let copies_later =
+            |device: &Device| device.capabilities().contains(Capabilities::ASYNC_COPY);
         Ok(Self {
+            copies_later: devices[0].iter().map(copies_later).collect(),
             runtimes,
             devices,
             control,

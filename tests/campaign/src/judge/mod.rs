@@ -47,6 +47,8 @@ pub(crate) struct Judge {
     faulty: bool,
     /// Whether a call says which route it takes: Python's never do.
     names_routes: bool,
+    /// Of each device, whether copies on a stream return before they are done.
+    pub(crate) copies_later: Vec<bool>,
     /// How many calls were refused with a reason.
     pub(crate) refused: usize,
     clients: Clients,
@@ -110,10 +112,11 @@ impl Judge {
     }
 
     /// Whether a call is a copy of compact elements on a direct route, on a stream that is held. Others wait where the
-    /// plugin cannot lay them out on a stream. Python takes the best route, which may wait.
+    /// plugin cannot lay them out on a stream, or has none. Python takes the best route, which may wait.
     fn copies_on_held(&self, call: &Call) -> bool {
         let Call::To {
             of,
+            device,
             way: Way::Direct,
             stream: Some(s),
             ..
@@ -121,8 +124,15 @@ impl Judge {
         else {
             return false;
         };
-        let is_compact = self.tensors.get(of).is_none_or(View::is_compact);
-        self.names_routes && is_compact && self.held.contains(s)
+        let source = self.tensors.get(of);
+        let is_compact = source.is_none_or(View::is_compact);
+        let mut devices = source
+            .map(|source| source.device)
+            .into_iter()
+            .chain([*device]);
+        let are_later =
+            devices.all(|device| self.copies_later.get(device).is_none_or(|later| *later));
+        self.names_routes && is_compact && are_later && self.held.contains(s)
     }
 
     /// What became of a completion.
@@ -718,6 +728,18 @@ mod tests {
             may_wait
                 .iter()
                 .all(|call| judge.must_return_while_held(call).is_none())
+        );
+        judge.copies_later = vec![true, false];
+        assert_eq!(
+            judge.must_return_while_held(&to(Way::Direct, Some(0))),
+            None
+        );
+        judge.copies_later = vec![false, true];
+        assert!(
+            judge
+                .must_return_while_held(&to(Way::Direct, Some(0)))
+                .is_some(),
+            "the other device's are"
         );
         judge.names_routes = false;
         assert_eq!(
