@@ -137,6 +137,20 @@ fn register(rocm: &Rocm, bytes: &mut [u8; BYTES]) -> usize {
     word
 }
 
+/// Copies registered memory to the device, in the order of a stream.
+fn upload(rocm: &Rocm, target: Address, word: usize, stream: StreamHandle) {
+    let to = side(target.word, MemoryKind::DEVICE, 0);
+    copy(rocm, to, side(word as u64, MemoryKind::HOST, 0), stream);
+}
+
+/// What was registered has come to the device, which has done with it.
+fn has_arrived(rocm: &Rocm, memory: Address) {
+    let mut read = [0; BYTES];
+    download(rocm, &mut read, memory, StreamHandle::NONE);
+    assert_eq!(read, [7; BYTES]);
+    free(rocm, memory, MemoryKind::DEVICE).unwrap();
+}
+
 /// Unlocks memory whose work waits for a gate: not before that is over.
 fn unlock_behind(rocm: &Rocm, gate: EventHandle, word: usize) {
     std::thread::scope(|scope| {
@@ -160,7 +174,6 @@ fn memory_is_not_unlocked_while_a_copy_may_still_run() {
     let (rocm, simulator) = (open(), Simulator::find());
     let mut bytes = [7_u8; BYTES];
     let word = register(&rocm, &mut bytes);
-    let from = || side(word as u64, MemoryKind::HOST, 0);
     let memories = [1, 2].map(|byte| memory(&rocm, byte));
     let [held, other] = [0; 2].map(|device| rocm.stream_create(device).unwrap());
     let gate = rocm.event_create_host(0).unwrap();
@@ -169,17 +182,13 @@ fn memory_is_not_unlocked_while_a_copy_may_still_run() {
     // Nobody can say whether a copy is over as the next one begins.
     simulator.arm("hipEventQuery@1+=999");
     for (memory, stream) in memories.iter().zip([held, other]) {
-        let to = side(memory.word, MemoryKind::DEVICE, 0);
-        copy(&rocm, to, from(), stream);
+        upload(&rocm, *memory, word, stream);
     }
     assert!(simulator.disarm() > 0);
     unlock_behind(&rocm, gate, word);
-    for memory in memories {
-        let mut to = [0; BYTES];
-        download(&rocm, &mut to, memory, StreamHandle::NONE);
-        assert_eq!(to, [7; BYTES]);
-        free(&rocm, memory, MemoryKind::DEVICE).unwrap();
-    }
+    memories
+        .into_iter()
+        .for_each(|memory| has_arrived(&rocm, memory));
 }
 
 #[test]
@@ -197,18 +206,10 @@ fn memory_is_not_unlocked_under_a_copy_whose_end_was_not_marked_at_once() {
 
     rocm.stream_wait_event(stream, gate).unwrap();
     simulator.arm("hipEventRecord@1=999");
-    let (to, from) = (
-        side(target.word, MemoryKind::DEVICE, 0),
-        side(word as u64, MemoryKind::HOST, 0),
-    );
-    copy(&rocm, to, from, stream);
+    upload(&rocm, target, word, stream);
     assert_eq!(simulator.disarm(), 1);
     unlock_behind(&rocm, gate, word);
-    let mut read = [0; BYTES];
-    download(&rocm, &mut read, target, stream);
-    rocm.stream_synchronize(stream, LIMIT_NS).unwrap();
-    assert_eq!(read, [7; BYTES]);
-    free(&rocm, target, MemoryKind::DEVICE).unwrap();
+    has_arrived(&rocm, target);
 }
 
 #[test]
@@ -224,20 +225,13 @@ fn memory_is_not_unlocked_under_a_copy_whose_end_is_never_marked() {
     let stream = rocm.stream_create(0).unwrap();
 
     simulator.arm("hipEventRecord@1+=999");
-    let (to, from) = (
-        side(target.word, MemoryKind::DEVICE, 0),
-        side(word as u64, MemoryKind::HOST, 0),
-    );
-    copy(&rocm, to, from, stream);
+    upload(&rocm, target, word, stream);
     assert!(simulator.disarm() > 1);
     // The copy has waited, so that nothing is left to wait for.
     rocm.stream_query(stream).unwrap();
     let pointer = std::ptr::with_exposed_provenance_mut(word);
     rocm.unregister_host(0, pointer).unwrap();
-    let mut read = [0; BYTES];
-    download(&rocm, &mut read, target, StreamHandle::NONE);
-    assert_eq!(read, [7; BYTES]);
-    free(&rocm, target, MemoryKind::DEVICE).unwrap();
+    has_arrived(&rocm, target);
 }
 
 #[test]
