@@ -1,9 +1,10 @@
 //! Copies around the end of a client, or of what Crossdock has of its stream.
 
 use super::clients::Client;
+use super::sequences::direct;
 use super::{EVENTS, STREAMS, TENSORS, Writer};
 use crate::model::View;
-use crate::program::{Call, ClientCall, Element, Offset, Way};
+use crate::program::{Call, ClientCall, Element, Offset};
 
 impl Writer {
     /// Crossdock gives up the client's stream between the ends of two copies there into pageable memory; then it makes
@@ -23,13 +24,7 @@ impl Writer {
             shape: shape.clone(),
             seed,
         };
-        let read = |t, of, s| Call::To {
-            t,
-            of,
-            device: 0,
-            way: Way::Direct,
-            stream: Some(s),
-        };
+        let read = |t, of, s| direct((t, of), 0, s);
         let fails = false;
         self.plan(c, ClientCall::Wrap { s });
         self.planned.extend([
@@ -74,13 +69,7 @@ impl Writer {
             shape: shape.clone(),
             seed,
         };
-        let moved = |t, of, device| Call::To {
-            t,
-            of,
-            device,
-            way: Way::Direct,
-            stream: Some(s),
-        };
+        let moved = |t, of, device| direct((t, of), device, s);
         let lends = !client.is_known || self.random.once_in(2);
         if lends {
             let lent = ClientCall::Lend {
@@ -128,9 +117,7 @@ impl Writer {
         left: [(usize, usize); 2],
         (element, shape): (Element, &[i64]),
     ) {
-        for t in gone {
-            self.tensors[t] = None;
-        }
+        self.are_gone(gone);
         for (t, device) in left {
             self.tensors[t] = Some(View::compact(0, element, shape, device));
         }

@@ -11,6 +11,17 @@ const LONG: i64 = 70_000;
 const FEW: i64 = 1000;
 const MORE: i64 = 20_000;
 
+/// A direct copy on a stream.
+pub(super) const fn direct((t, of): (usize, usize), device: usize, s: usize) -> Call {
+    Call::To {
+        t,
+        of,
+        device,
+        way: Way::Direct,
+        stream: Some(s),
+    }
+}
+
 impl Writer {
     /// Memory that two streams read, the first of which may be held and write it before, and that nobody has then.
     pub(super) fn read_by_two(&mut self) -> Call {
@@ -90,22 +101,14 @@ impl Writer {
         );
         self.planned.push_back(Call::Stream { s, device });
         self.held(s);
-        let stream = Some(s);
-        let moved = |t, of, device| Call::To {
-            t,
-            of,
-            device,
-            way: Way::Direct,
-            stream,
-        };
-        self.planned.push_back(moved(there, t, device));
+        self.planned.push_back(direct((there, t), device, s));
         let again = |of| Call::CopyFrom {
             t: there,
             of,
-            stream,
+            stream: Some(s),
         };
         if !self.random.once_in(4) {
-            self.planned.push_back(moved(aside, there, device));
+            self.planned.push_back(direct((aside, there), device, s));
             if self.random.once_in(2) {
                 self.planned.push_back(again(aside));
             }
@@ -113,7 +116,7 @@ impl Writer {
         if self.random.once_in(2) {
             self.planned.push_back(again(t));
         }
-        self.planned.push_back(moved(back, there, 0));
+        self.planned.push_back(direct((back, there), 0, s));
         // Mostly while work on them is pending; a trim gives back what they had.
         let freed = [there, aside].map(|t| Call::DropTensor { t });
         self.planned.extend(freed);
@@ -122,9 +125,7 @@ impl Writer {
         for t in [t, back] {
             self.planned.push_back(Call::DropTensor { t });
         }
-        for t in [t, there, back, aside] {
-            self.tensors[t] = None;
-        }
+        self.are_gone([t, there, back, aside]);
         let seed = self.seed();
         Call::Foreign {
             t,
@@ -180,31 +181,23 @@ impl Writer {
             shape: vec![count],
             seed,
         };
-        let read = |t, of, s| Call::To {
-            t,
-            of,
-            device: 0,
-            way: Way::Direct,
-            stream: Some(s),
-        };
+        let read = |t, of, s| direct((t, of), 0, s);
         let [one, two] = [(); 2].map(|()| self.seed());
         let fails = false;
-        self.planned
-            .extend([make(large, MORE, two), Call::Stream { s, device }]);
         self.planned.extend([
+            make(large, MORE, two),
+            Call::Stream { s, device },
             Call::Stream { s: later, device },
             Call::Hold { e, s, fails },
+            read(first, small, s),
+            read(second, large, s),
+            read(other, large, later),
+            Call::Read { t: other },
+            Call::Open { e },
+            Call::Read { t: first },
+            Call::Read { t: second },
         ]);
-        self.planned
-            .extend([read(first, small, s), read(second, large, s)]);
-        self.planned.push_back(read(other, large, later));
-        let held = [first, second].map(|t| Call::Read { t });
-        self.planned
-            .extend([Call::Read { t: other }, Call::Open { e }]);
-        self.planned.extend(held);
-        for t in [small, large, first, second, other] {
-            self.tensors[t] = None;
-        }
+        self.are_gone([small, large, first, second, other]);
         make(small, FEW, one)
     }
 
@@ -215,29 +208,20 @@ impl Writer {
         let r = self.random.index(REGISTRATIONS);
         let (device, [s, later]) = (self.random.index(self.setup.devices), self.two_streams());
         let e = self.random.index(EVENTS);
-        let moved = |t, s| Call::To {
-            t,
-            of,
-            device,
-            way: Way::Direct,
-            stream: Some(s),
-        };
         let fails = false;
-        self.planned.push_back(Call::Register { r, of, device });
-        self.planned
-            .extend([s, later].map(|s| Call::Stream { s, device }));
         self.planned.extend([
+            Call::Register { r, of, device },
+            Call::Stream { s, device },
+            Call::Stream { s: later, device },
             Call::Hold { e, s, fails },
-            moved(first, s),
-            moved(second, later),
+            direct((first, of), device, s),
+            direct((second, of), device, later),
+            Call::Unregister { r },
+            Call::Open { e },
+            Call::Read { t: first },
+            Call::Read { t: second },
         ]);
-        self.planned
-            .extend([Call::Unregister { r }, Call::Open { e }]);
-        self.planned
-            .extend([first, second].map(|t| Call::Read { t }));
-        for t in [of, first, second] {
-            self.tensors[t] = None;
-        }
+        self.are_gone([of, first, second]);
         let (element, shape, seed) = (Element::Eight, vec![FEW], self.seed());
         let offset = Offset::of_seed(seed);
         Call::Foreign {
@@ -246,6 +230,13 @@ impl Writer {
             shape,
             seed,
             offset,
+        }
+    }
+
+    /// Nothing more is drawn with what a sequence had in these places.
+    pub(super) fn are_gone<const N: usize>(&mut self, places: [usize; N]) {
+        for t in places {
+            self.tensors[t] = None;
         }
     }
 

@@ -332,19 +332,10 @@ pub(super) fn stream_of(call: &Call) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::did;
     use super::*;
     use crate::caller::Outcome;
     use crate::program::{Element, Language, Offset};
-
-    fn did(judge: &mut Judge, call: Call, outcome: Outcome) -> Result<(), Finding> {
-        let op = Op {
-            thread: 0,
-            runtime: 0,
-            call,
-        };
-        let touched = judge.touched(&op.call);
-        judge.check(&op, touched, outcome)
-    }
 
     fn client(judge: &mut Judge, does: ClientCall) {
         did(judge, Call::Client { c: 0, does }, Outcome::Done).unwrap();

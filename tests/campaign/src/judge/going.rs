@@ -11,7 +11,7 @@ use crate::program::{Call, ClientCall};
 pub(super) struct Traces {
     /// The places of events that were recorded there, with the clients.
     events: BTreeMap<usize, usize>,
-    /// Memories that were registered: uses of them are kept until that ends.
+    /// Memories that were ever registered: uses of those are kept, maybe beyond their tensors.
     registered: BTreeSet<usize>,
 }
 
@@ -73,7 +73,7 @@ impl Judge {
 mod tests {
     use super::*;
     use crate::caller::Outcome;
-    use crate::program::{Element, Language, Op};
+    use crate::program::{Element, Language};
 
     fn did(judge: &mut Judge, call: Call) {
         let outcome = match call {
@@ -84,13 +84,7 @@ mod tests {
             },
             _ => Outcome::Done,
         };
-        let op = Op {
-            thread: 0,
-            runtime: 0,
-            call,
-        };
-        let touched = judge.touched(&op.call);
-        judge.check(&op, touched, outcome).unwrap();
+        super::super::tests::did(judge, call, outcome).unwrap();
     }
 
     const C: usize = 0;

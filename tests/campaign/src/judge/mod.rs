@@ -597,6 +597,17 @@ mod tests {
     use super::*;
     use crate::program::{Element, Offset};
 
+    /// What the judge says of the answer to a call.
+    pub(super) fn did(judge: &mut Judge, call: Call, outcome: Outcome) -> Result<(), Finding> {
+        let op = Op {
+            thread: 0,
+            runtime: 0,
+            call,
+        };
+        let touched = judge.touched(&op.call);
+        judge.check(&op, touched, outcome)
+    }
+
     /// What the judge says of a look at memory after these calls, when the held work has written it.
     fn look_after(holds: usize) -> Result<(), Finding> {
         let mut judge = Judge::new(false, false, Language::Rust);
@@ -630,13 +641,7 @@ mod tests {
                 Call::Peek { .. } => Outcome::Bytes(vec![0xa5; 16]),
                 _ => Outcome::Done,
             };
-            let op = Op {
-                thread: 0,
-                runtime: 0,
-                call,
-            };
-            let touched = judge.touched(&op.call);
-            judge.check(&op, touched, outcome)?;
+            did(&mut judge, call, outcome)?;
         }
         Ok(())
     }
@@ -680,15 +685,9 @@ mod tests {
         calls.extend(is_strange.then(|| (strange, made())));
         calls.push((fill, Outcome::Done));
         calls.push((Call::Read { t: 0 }, Outcome::Bytes(vec![0xcd; 16])));
-        calls.into_iter().try_for_each(|(call, outcome)| {
-            let op = Op {
-                thread: 0,
-                runtime: 0,
-                call,
-            };
-            let touched = judge.touched(&op.call);
-            judge.check(&op, touched, outcome)
-        })
+        calls
+            .into_iter()
+            .try_for_each(|(call, outcome)| did(&mut judge, call, outcome))
     }
 
     #[test]

@@ -222,7 +222,7 @@ impl Judge {
 mod tests {
     use super::*;
     use crate::caller::Outcome;
-    use crate::program::{Element, Language, Op};
+    use crate::program::{Element, Language};
 
     /// The device of these programs, whose streams are apart.
     const DEVICE: usize = 1;
@@ -240,13 +240,7 @@ mod tests {
             Call::Read { .. } => return,
             _ => Outcome::Done,
         };
-        let op = Op {
-            thread: 0,
-            runtime: 0,
-            call,
-        };
-        let touched = judge.touched(&op.call);
-        judge.check(&op, touched, outcome).unwrap();
+        super::super::tests::did(judge, call, outcome).unwrap();
     }
 
     fn make(t: usize) -> Call {
