@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use crate::caller::{Caller, HostEvents, Outcome};
 use crate::driver::{self, Asking, Changed, Current};
 use crate::generate::Random;
-use crate::judge::{Judge, Touched};
+use crate::judge::{Judge, Rest, Touched};
 use crate::model::View;
 use crate::program::{Call, Case, ClientCall, Op};
 use crate::turns::{LOOK, Turns};
@@ -189,14 +189,14 @@ impl Run {
         })
     }
 
-    /// One operation, and before and after it a rest of everything where memory has two owners.
+    /// One operation, and before and after it a rest of everything where memory of two names asks for that.
     fn step(&mut self, op: &Op) -> Result<(), Finding> {
-        let shared = self.judge.is_shared(&op.call);
-        if shared {
+        let rest = self.judge.rest(&op.call);
+        if rest != Rest::Nothing {
             self.settle()?;
         }
         self.turn(op)?;
-        if shared {
+        if rest == Rest::Around {
             self.settle()?;
         }
         Ok(())

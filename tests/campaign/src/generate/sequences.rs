@@ -138,9 +138,7 @@ impl Writer {
 
     /// Memory that one driver pinned, copied to a device behind a stream that is held: mostly by another vendor's.
     pub(super) fn pinned(&mut self) -> Call {
-        let drivers = self.setup.drivers;
-        let devices = (0..self.setup.devices).filter(|device| drivers >> device & 1 == 1);
-        let devices: Vec<usize> = devices.collect();
+        let devices = self.drivers();
         let [of, to] = [(); 2].map(|()| self.random.one(&devices));
         let t = self.random.index(TENSORS);
         let [locked, result] = [1, 2].map(|step| (t + step) % TENSORS);
@@ -201,27 +199,53 @@ impl Writer {
         make(small, FEW, one)
     }
 
-    /// Registered memory that two streams use, the first of which is held, and that is let go then.
+    /// Registered memory that two streams use, the first of which is held, and that is let go then: mostly by two names,
+    /// so that only its plugin knows of both.
     pub(super) fn used_by_two(&mut self) -> Call {
         let of = self.random.index(TENSORS);
-        let [first, second] = [1, 2].map(|step| (of + step) % TENSORS);
+        let [first, second, name] = [1, 2, 3].map(|step| (of + step) % TENSORS);
+        let read = match self.random.below(3) {
+            0 => [of, of],
+            1 => [of, name],
+            _ => [name, of],
+        };
         let r = self.random.index(REGISTRATIONS);
-        let (device, [s, later]) = (self.random.index(self.setup.devices), self.two_streams());
+        let device = match self.drivers() {
+            none if none.is_empty() => self.random.index(self.setup.devices),
+            drivers => self.random.one(&drivers),
+        };
+        let [s, later] = self.two_streams();
         let e = self.random.index(EVENTS);
         let fails = false;
+        if read.contains(&name) {
+            self.planned.push_back(Call::Strange {
+                t: name,
+                of,
+                shape: vec![FEW],
+                strides: vec![1],
+                first: 0,
+                bytes: 0,
+            });
+        }
         self.planned.extend([
             Call::Register { r, of, device },
             Call::Stream { s, device },
             Call::Stream { s: later, device },
             Call::Hold { e, s, fails },
-            direct((first, of), device, s),
-            direct((second, of), device, later),
+            direct((first, read[0]), device, s),
+            direct((second, read[1]), device, later),
+        ]);
+        // Where work that the runtime knows of is pending, another thread unlocks it later, and else this one at once.
+        let is_over = !self.random.once_in(4);
+        self.planned
+            .extend(is_over.then_some(Call::Read { t: second }));
+        self.planned.extend([
             Call::Unregister { r },
             Call::Open { e },
             Call::Read { t: first },
             Call::Read { t: second },
         ]);
-        self.are_gone([of, first, second]);
+        self.are_gone([of, first, second, name]);
         let (element, shape, seed) = (Element::Eight, vec![FEW], self.seed());
         let offset = Offset::of_seed(seed);
         Call::Foreign {
@@ -238,6 +262,15 @@ impl Writer {
         for t in places {
             self.tensors[t] = None;
         }
+    }
+
+    /// The devices of simulated drivers.
+    fn drivers(&self) -> Vec<usize> {
+        let drivers = self.setup.drivers;
+        let devices = 0..self.setup.devices;
+        devices
+            .filter(|device| drivers >> device & 1 == 1)
+            .collect()
     }
 
     fn two_streams(&mut self) -> [usize; 2] {

@@ -29,6 +29,16 @@ pub(crate) struct Touched {
     stream: Option<usize>,
 }
 
+/// What a call has to find at rest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rest {
+    Nothing,
+    /// All work before it.
+    Before,
+    /// All work before it, and its own before the next call.
+    Around,
+}
+
 /// The model of one program, and what its places hold.
 #[derive(Debug, Default)]
 pub(crate) struct Judge {
@@ -45,6 +55,8 @@ pub(crate) struct Judge {
     early: BTreeMap<usize, (Vec<u8>, Vec<u8>)>,
     /// Calls may fail without more reason: faults are injected, or a host event failed.
     faulty: bool,
+    /// Memories of two names of which only reads are pending.
+    only_read: BTreeSet<usize>,
     /// Whether a call says which route it takes: Python's never do.
     names_routes: bool,
     /// Of each device, whether copies on a stream return before they are done.
@@ -159,13 +171,9 @@ impl Judge {
         early.is_none_or(|(_, known)| known.iter().all(|&bits| bits == 0))
     }
 
-    /// Whether a call touches memory that the runtime knows as two.
-    pub(crate) fn is_shared(&mut self, call: &Call) -> bool {
-        if matches!(call, Call::Strange { .. }) {
-            return true;
-        }
-        let touched = self.touched(call);
-        let views = [touched.target, touched.source];
+    /// What has to rest for a call that touches memory which the runtime knows as two: it orders nothing between them,
+    /// and so they may be read at the same time only.
+    pub(crate) fn rest(&mut self, call: &Call) -> Rest {
         let content = matches!(
             call,
             Call::To { .. }
@@ -174,11 +182,27 @@ impl Judge {
                 | Call::Write { .. }
                 | Call::Read { .. }
         );
-        content
-            && views
-                .iter()
-                .flatten()
-                .any(|view| self.model.memory(view).shared)
+        if matches!(call, Call::Strange { .. }) {
+            return Rest::Around;
+        }
+        if !content {
+            return Rest::Nothing;
+        }
+        let Touched { target, source, .. } = self.touched(call);
+        let (written, read) = match call {
+            Call::Read { .. } => (None, target),
+            _ => (target, source),
+        };
+        let mut is_shared = |view: &View| self.model.memory(view).shared;
+        if written.is_some_and(|view| is_shared(&view)) {
+            return Rest::Around;
+        }
+        // What wrote it before it had two names may be pending; what did since has been waited for.
+        let read = read.filter(is_shared);
+        match read.is_some_and(|view| self.only_read.insert(view.memory)) {
+            true => Rest::Before,
+            false => Rest::Nothing,
+        }
     }
 
     /// The view that a call's source is.
@@ -344,6 +368,7 @@ impl Judge {
             (call, Some(source)) => {
                 if matches!(call, Call::Strange { .. }) {
                     self.model.memory(&source).shared = true;
+                    self.only_read.insert(source.memory);
                 }
                 part_of(call, source, strides)
             }
@@ -695,6 +720,60 @@ mod tests {
         read_after_doubtful_work(true).unwrap();
         let found = read_after_doubtful_work(false).unwrap_err();
         assert_eq!(found.what, What::WrongByte);
+    }
+
+    /// What the judge makes rest for a read of memory that was made and then named again by `naming`, for a second one,
+    /// and for a write.
+    fn rests_after(naming: Call) -> [Rest; 3] {
+        let mut judge = Judge::new(false, false, Language::Rust);
+        let make = Call::Make {
+            t: 0,
+            device: 1,
+            element: Element::Eight,
+            shape: vec![2],
+            seed: 1,
+        };
+        for (call, alias) in [(make, false), (naming, true)] {
+            let made = Outcome::Made {
+                alias,
+                read_only: false,
+                strides: vec![1],
+            };
+            did(&mut judge, call, made).unwrap();
+        }
+        let stream = Some(0);
+        let (fill, read) = (
+            Call::Fill {
+                t: 0,
+                seed: 2,
+                stream,
+            },
+            Call::Read { t: 0 },
+        );
+        [read.clone(), read, fill].map(|call| judge.rest(&call))
+    }
+
+    #[test]
+    fn memory_of_two_names_is_read_without_a_rest_and_written_in_one() {
+        let strange = Call::Strange {
+            t: 1,
+            of: 0,
+            shape: vec![2],
+            strides: vec![1],
+            first: 0,
+            bytes: 0,
+        };
+        let alias = Call::To {
+            t: 1,
+            of: 0,
+            device: 0,
+            way: Way::Alias,
+            stream: None,
+        };
+        let (nothing, around) = (Rest::Nothing, Rest::Around);
+        assert_eq!(rests_after(strange), [nothing, nothing, around]);
+        // Work from before it had two names may be pending.
+        assert_eq!(rests_after(alias), [Rest::Before, nothing, around]);
     }
 
     #[test]
