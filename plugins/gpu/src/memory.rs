@@ -221,7 +221,7 @@ impl<V: Vendor> Allocation<V> {
         let Source::Block { kind, room } = self.source else {
             // SAFETY: by the caller's promise nobody uses the memory behind this point of the stream.
             inside.ask(|vendor| unsafe { vendor.free_on(self.address, stream.raw) })?;
-            let point = NativeEvent::record(&stream.device, &inside, stream.context, stream.raw);
+            let point = NativeEvent::record_for_good(stream, &inside);
             // Without a point it counts as freed now.
             return Ok(point
                 .inspect_err(|_| self.device.counts.remove(self.counted()))

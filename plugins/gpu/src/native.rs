@@ -8,6 +8,7 @@ use crate::current::Entered;
 use crate::device::Device;
 use crate::fault::Fault;
 use crate::progress::{Progress, wait_until_over};
+use crate::stream::Stream;
 use crate::vendor::Vendor;
 
 /// A recorded event of the driver's. It belongs to the context of the stream that recorded it.
@@ -39,6 +40,27 @@ impl<V: Vendor> NativeEvent<V> {
         };
         inside.ask(|vendor| vendor.record(raw, stream))?;
         Ok(Arc::new(event))
+    }
+
+    /// Marks the present end of a stream, for longer than its context lives: by an event of the device's own context.
+    /// The owner of another one may destroy it as soon as its work is over.
+    pub(crate) fn record_for_good(
+        stream: &Stream<V>,
+        inside: &Entered<'_, V>,
+    ) -> Result<Arc<Self>, Fault> {
+        let device = &stream.device;
+        let end = Self::record(device, inside, stream.context, stream.raw)?;
+        let home = device.home("event_record")?;
+        if stream.context == home.context {
+            return Ok(end);
+        }
+        let at_home = Entered::new(device, home.context)?;
+        let own = at_home.ask(Vendor::create_stream)?;
+        let waits = at_home.ask(|vendor| vendor.wait_event(own, end.raw));
+        let point = waits.and_then(|()| Self::record(device, &at_home, home.context, own));
+        // It does so all the same.
+        device.report(at_home.vendor().destroy_stream(own));
+        point
     }
 
     /// Marks the present end of the stream in the place of an earlier point; a new event where others have this one.

@@ -71,7 +71,7 @@ impl<V: Vendor> Place<V> {
         let Some(registered) = registered else {
             return Ok(());
         };
-        let mark = || NativeEvent::record(&stream.device, inside, stream.context, stream.raw);
+        let mark = || NativeEvent::record_for_good(stream, inside);
         // The work is on the stream, so a failed mark is no failure of the work: it is tried once more.
         let Ok(point) = mark().or_else(|_| mark()) else {
             return finish(inside, stream.raw);

@@ -1,10 +1,14 @@
 //! Contexts: the thread's stays, the plugin's comes with the first need, and work is done in that of its memory.
 
+use std::ffi::c_void;
+
 use crossdock_sdk::abi::{MemoryKind, PointerFlags, Status, StreamHandle};
-use crossdock_sdk::plugin::{Plugin as _, Streams as _, Wrap as _};
+use crossdock_sdk::plugin::{
+    AsyncMemory as _, Plugin as _, Pool as _, Register as _, Streams as _, Wrap as _,
+};
 
 use crate::driver::Driver;
-use crate::hooks::{BYTES, LIMIT_NS, allocate, device, free, open, query, round_trip};
+use crate::hooks::{BYTES, LIMIT_NS, allocate, device, free, open, query, round_trip, upload};
 use crate::{POLICIES, over};
 
 #[test]
@@ -140,4 +144,38 @@ fn every_thread_keeps_its_stack_of_contexts_also_one_that_never_had_any() {
     driver.destroy_context(upper);
     assert_eq!(driver.current(), lower);
     driver.destroy_context(lower);
+}
+
+#[test]
+fn nothing_of_a_context_is_needed_once_its_work_is_over_and_its_streams_are_gone() {
+    let name =
+        "contexts::nothing_of_a_context_is_needed_once_its_work_is_over_and_its_streams_are_gone";
+    if !over(name, &POLICIES) {
+        return;
+    }
+    let (cuda, driver) = (open(), Driver::open());
+    let mut bytes = [7; BYTES];
+    let locked = bytes.as_mut_ptr().cast::<c_void>();
+    // SAFETY: the bytes outlive the registration.
+    unsafe { cuda.register_host(0, locked, BYTES as u64) }.unwrap();
+    let context = driver.create_context(0);
+    let native = driver.create_stream();
+    // SAFETY: it is a live stream, which outlives its wrap.
+    let stream = unsafe { cuda.stream_wrap(0, native) }.unwrap();
+    let memory = allocate(&cuda, MemoryKind::DEVICE, 0).unwrap();
+    upload(&cuda, device(memory.word, 0), &bytes, stream).unwrap();
+    // SAFETY: the stream frees it behind its last use.
+    unsafe { cuda.free_async(stream, memory) }.unwrap();
+    cuda.stream_synchronize(stream, LIMIT_NS).unwrap();
+    cuda.stream_destroy(stream).unwrap();
+    driver.destroy_stream(native);
+    driver.destroy_context(context);
+
+    assert_eq!(cuda.memory_usage(0).unwrap().used, 0);
+    cuda.unregister_host(0, locked).unwrap();
+    // SAFETY: as above.
+    unsafe { cuda.register_host(0, locked, BYTES as u64) }.unwrap();
+    cuda.unregister_host(0, locked).unwrap();
+    drop(cuda);
+    assert_eq!(driver.leaks(), 0);
 }
