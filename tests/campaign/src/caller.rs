@@ -31,6 +31,8 @@ pub(crate) trait Caller: fmt::Debug + Send {
     fn clear(&mut self);
     /// What was lent.
     fn lent(&self) -> &[Lent];
+    /// Waits for the work of clients on streams of theirs: what it uses may be known by another name.
+    fn clients_rest(&self) {}
     /// All clients go, once nobody has anything of theirs; the first thing that they were refused.
     fn clients_go(&mut self) -> Result<(), String> {
         Ok(())

@@ -96,6 +96,9 @@ impl Run {
     pub(crate) fn new(case: &Case, world: &Arc<World>, limit: Duration) -> Self {
         let caller = world.caller();
         let mut judge = Judge::new(case.has_faults(), case.programs.len() > 1, case.language);
+        if case.fault.is_some() {
+            judge.let_hooks_fail();
+        }
         judge.know_apart(world.has_own_queues.clone());
         judge.copies_later.clone_from(&world.copies_later);
         Self {
@@ -223,6 +226,9 @@ impl Run {
                     call,
                 })?;
             }
+        }
+        if let Some(caller) = &self.caller {
+            caller.clients_rest();
         }
         self.has_work = false;
         Ok(())

@@ -14,7 +14,7 @@ use crate::program::{Case, Ending};
 use crate::run::Run;
 use crate::turns::Turns;
 use crate::verdict::{Finding, Passed, Verdict, What};
-use crate::world::{World, alive, nothing_is_left};
+use crate::world::{World, alive, nothing_is_counted, nothing_is_left};
 
 /// The code of a process that exits in the middle of its work.
 pub const EXITED: i32 = 7;
@@ -150,10 +150,7 @@ fn watched(case: &Case, limit: Duration, kept: &mut Kept) -> Result<Passed, Find
     };
     // Open until the end, for the engine's sake.
     let (plugins, control) = (world.plugins(), world.control);
-    // A device keeps memory of its runtime, and what is left is asked without it.
-    let devices = world.devices.iter().flatten();
-    let devices = devices.map(|device| (Arc::clone(device.plugin()), device.index()));
-    let devices: Vec<(Arc<Plugin>, u32)> = devices.collect();
+    let devices = world.places();
     let leaks = counted_leaks();
     if let Some(fault) = &case.engine.fault {
         driver::arm(fault).map_err(|why| Finding::new(What::Answer, why))?;
@@ -261,6 +258,7 @@ fn within(
         kept.keep(case, &world);
         return Ok(refused);
     }
+    let devices = world.places();
     drop(world);
     rest();
     let leaked = || counted_leaks() - leaks;
@@ -283,7 +281,11 @@ fn within(
             What::Left,
             format!("{leaks} counted leaks, and no fault"),
         )),
-        Ok(()) => Ok(refused),
+        // What was leaked is counted on, and so is what a lost device has.
+        Ok(()) if !case.fresh || leaks > 0 || case.loses_device() => Ok(refused),
+        Ok(()) => nothing_is_counted(&devices, limit)
+            .map(|()| refused)
+            .map_err(|why| Finding::new(What::Left, why)),
     }
 }
 

@@ -164,6 +164,14 @@ impl World {
         }
     }
 
+    /// Its devices by plugin and index: a [`Device`] keeps memory of its runtime, and what is left is asked without it.
+    #[must_use]
+    pub fn places(&self) -> Vec<(Arc<Plugin>, u32)> {
+        let devices = self.devices.iter().flatten();
+        let devices = devices.map(|device| (Arc::clone(device.plugin()), device.index()));
+        devices.collect()
+    }
+
     /// The plugins of the devices.
     #[must_use]
     pub fn plugins(&self) -> Vec<Arc<Plugin>> {
@@ -327,6 +335,31 @@ pub fn nothing_is_left(plugins: &[Arc<Plugin>], but: usize, limit: Duration) -> 
             return Err(left.join("; "));
         }
         std::thread::park_timeout(Duration::from_millis(1));
+    }
+    Ok(())
+}
+
+/// Waits until devices count no memory as used: nothing is alive in their plugins.
+///
+/// # Errors
+/// The first that still does after the limit.
+pub fn nothing_is_counted(devices: &[(Arc<Plugin>, u32)], limit: Duration) -> Result<(), String> {
+    let end = Instant::now() + limit;
+    for (plugin, index) in devices {
+        // A plugin without the hook counts nothing, and one that knows no number says so.
+        let used = || match plugin.hooks().memory_usage(*index) {
+            Ok(usage) if usage.used != u64::MAX => usage.used,
+            Ok(_) | Err(_) => 0,
+        };
+        while used() > 0 {
+            if Instant::now() > end {
+                let (name, used) = (plugin.name(), used());
+                return Err(format!(
+                    "device {index} of {name} counts {used} bytes as used, and all are given back"
+                ));
+            }
+            std::thread::park_timeout(Duration::from_millis(1));
+        }
     }
     Ok(())
 }

@@ -276,6 +276,10 @@ impl Writer {
             self.random.index(REGISTRATIONS),
             self.random.index(self.setup.devices),
         );
+        // The first one may fail, and then it has locked nothing.
+        let again = self.random.once_in(2);
+        self.planned
+            .extend(again.then_some(Call::Register { r, of, device }));
         let moving = self.moving();
         self.planned.extend(moving);
         if !self.random.once_in(3) {

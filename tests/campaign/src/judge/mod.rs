@@ -3,6 +3,7 @@
 mod clients;
 mod failures;
 mod going;
+mod locks;
 mod waits;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,6 +19,7 @@ use crate::verdict::{Finding, What};
 
 use self::clients::Clients;
 use self::failures::Failures;
+use self::locks::Locks;
 use self::waits::Waits;
 
 /// What a call is going to touch, as the model knows it before the call.
@@ -66,6 +68,7 @@ pub(crate) struct Judge {
     clients: Clients,
     failures: Failures,
     waits: Waits,
+    locks: Locks,
     /// The states that the program came to.
     pub(crate) reached: BTreeSet<&'static str>,
 }
@@ -514,6 +517,7 @@ impl Judge {
                 self.opened();
             }
             Call::Open { .. } => self.opened(),
+            Call::Register { of, .. } => self.is_locked_now(*of),
             Call::Record { e, s } if self.held.contains(s) => drop(self.held_events.insert(*e)),
             Call::Record { e, .. } => drop(self.held_events.remove(e)),
             Call::Wait { s, e } if self.held_events.contains(e) => drop(self.held.insert(*s)),
@@ -549,6 +553,7 @@ impl Judge {
         if let Call::Client { c, does } = call {
             self.client_failed(*c, does);
         }
+        self.must_not_be_locked(call, error)?;
         if self.faulty {
             if let Some(view) = &touched.target
                 && matches!(

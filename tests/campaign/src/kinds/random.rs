@@ -97,9 +97,12 @@ const FREES: u64 = 3;
 const QUEUES: [u32; 3] = [1, 2, 8];
 const POLICIES: [&str; 3] = ["seeded", "lazy", "threads"];
 
-/// The program of each seed, over each number of queues, without faults and with each status.
+/// The program of each seed, over each number of queues, without faults and with each status. A search goes on with as
+/// many programs without faults: where any call may fail, most answers are right.
 pub(super) fn count(plan: &Plan) -> u64 {
-    plan.programs() * QUEUES.len() as u64 * plan.faults.statuses().len() as u64
+    let statuses = plan.faults.statuses().len() as u64;
+    let more = plan.searching.map_or(0, |_| statuses - 1);
+    plan.programs() * QUEUES.len() as u64 * (statuses + more)
 }
 
 /// The case of a number below the count; neighbours have other seeds.
@@ -107,12 +110,14 @@ pub(super) fn case(devices: &[String], plan: &Plan, number: u64) -> Case {
     let (programs, statuses) = (plan.programs().max(1), plan.faults.statuses());
     let (seed, turn) = (plan.seeds.start + number % programs, number / programs);
     let queues = QUEUES[turn as usize % QUEUES.len()];
-    variant(
-        devices,
-        seed,
-        queues,
-        statuses[turn as usize / QUEUES.len()],
-    )
+    let round = turn / QUEUES.len() as u64;
+    match statuses.get(round as usize) {
+        Some(status) => variant(devices, seed, queues, *status),
+        None => {
+            let beyond = (round - statuses.len() as u64 + 1) * programs;
+            variant(devices, seed + beyond, queues, Status::OK)
+        }
+    }
 }
 
 /// The program of a seed over so many queues, with the faults of a status.
@@ -207,8 +212,40 @@ fn work_fault(random: &mut Random) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+    use std::path::PathBuf;
+    use std::time::Duration;
+
     use super::*;
+    use crate::plan::Faults;
     use crate::program::{Call, Op};
+
+    fn plan(searching: Option<Duration>) -> Plan {
+        Plan {
+            seeds: 0..4,
+            language: Language::Rust,
+            faults: Faults::All,
+            searching,
+            part: (1, 1),
+            only: None,
+            shrinking: Duration::ZERO,
+            folder: PathBuf::new(),
+        }
+    }
+
+    #[test]
+    fn half_of_a_search_has_no_faults_and_no_case_comes_twice() {
+        let (seeds, plan) = (plan(None), plan(Some(Duration::from_secs(1))));
+        let devices = ["cpu".to_owned(), "cuda:0".to_owned()];
+        let cases: Vec<Case> = (0..count(&plan))
+            .map(|number| case(&devices, &plan, number))
+            .collect();
+        let names: BTreeSet<&str> = cases.iter().map(|case| case.name.as_str()).collect();
+        assert_eq!(names.len(), cases.len());
+        let without = cases.iter().filter(|case| case.name.ends_with(" OK"));
+        assert!(without.count() * 2 > cases.len());
+        assert!(count(&seeds) < count(&plan), "seeds alone are no search");
+    }
 
     fn cases(devices: &[&str]) -> Vec<Case> {
         let devices: Vec<String> = devices.iter().map(|name| (*name).to_owned()).collect();

@@ -74,6 +74,17 @@ impl Caller for Slots {
         &self.lent
     }
 
+    fn clients_rest(&self) {
+        for client in self
+            .clients
+            .values()
+            .filter(|client| !client.is_capturing())
+        {
+            // Where calls fail, so may this one.
+            let _over = client.synchronize();
+        }
+    }
+
     fn clients_go(&mut self) -> Result<(), String> {
         Self::clients_go(self)
     }

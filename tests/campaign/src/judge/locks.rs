@@ -1,0 +1,111 @@
+//! Whether memory may be called locked: a registration that failed has locked none.
+
+use std::collections::BTreeSet;
+
+use crossdock_sdk::abi::Status;
+
+use super::Judge;
+use crate::caller::{Failed, Failure};
+use crate::program::Call;
+use crate::verdict::{Finding, What};
+
+/// What is known of locked memory.
+#[derive(Debug, Default)]
+pub(super) struct Locks {
+    /// Memories that were locked once: the lock may end later than its registration.
+    locked: BTreeSet<usize>,
+    /// Any call may fail, with any status.
+    hooks_fail: bool,
+}
+
+impl Judge {
+    /// Hooks are made to fail, with any status.
+    pub(crate) const fn let_hooks_fail(&mut self) {
+        self.locks.hooks_fail = true;
+    }
+
+    /// The memory of a tensor was locked.
+    pub(super) fn is_locked_now(&mut self, of: usize) {
+        let memory = self.tensors.get(&of).map(|view| view.memory);
+        self.locks.locked.extend(memory);
+    }
+
+    /// Memory that nobody ever locked is not called locked.
+    pub(super) fn must_not_be_locked(&self, call: &Call, error: &Failed) -> Result<(), Finding> {
+        let Call::Register { of, device, .. } = call else {
+            return Ok(());
+        };
+        // A device's own memory needs no lock, and its plugin says so.
+        let is_new = self.tensors.get(of).is_some_and(|view| {
+            view.device == 0 && *device != 0 && !self.locks.locked.contains(&view.memory)
+        });
+        let is_called_locked = error.kind == Failure::Hook(Status::CONFLICT);
+        if is_new && is_called_locked && !self.locks.hooks_fail {
+            let why = format!(
+                "memory that was never locked is called locked: {}",
+                error.why
+            );
+            return Err(Finding::new(What::Answer, why));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::caller::Outcome;
+    use crate::judge::tests::did;
+    use crate::program::{Element, Language, Offset};
+
+    const REGISTER: Call = Call::Register {
+        r: 0,
+        of: 0,
+        device: 1,
+    };
+
+    fn refused(status: Status) -> Outcome {
+        Outcome::Failed(Failed {
+            kind: Failure::Hook(status),
+            ..Failed::other("no".to_owned())
+        })
+    }
+
+    /// What the judge says where memory of the host is called locked, after these answers to registrations of it.
+    fn called_locked_after(
+        answers: impl IntoIterator<Item = Outcome>,
+        hooks_fail: bool,
+    ) -> Result<(), Finding> {
+        let mut judge = Judge::new(true, false, Language::Rust);
+        if hooks_fail {
+            judge.let_hooks_fail();
+        }
+        let lent = Call::Foreign {
+            t: 0,
+            element: Element::Eight,
+            shape: vec![2],
+            seed: 1,
+            offset: Offset::default(),
+        };
+        let made = Outcome::Made {
+            alias: false,
+            read_only: false,
+            strides: vec![1],
+        };
+        did(&mut judge, lent, made).unwrap();
+        for answer in answers {
+            did(&mut judge, REGISTER, answer).unwrap();
+        }
+        did(&mut judge, REGISTER, refused(Status::CONFLICT))
+    }
+
+    #[test]
+    fn a_registration_that_failed_has_locked_no_memory() {
+        let failed = || refused(Status::PERMISSION);
+        let found = called_locked_after([failed()], false).unwrap_err();
+        assert_eq!(found.what, What::Answer);
+        called_locked_after([failed(), Outcome::Done], false).unwrap();
+        // Hooks that are made to fail do so with any status.
+        called_locked_after([failed()], true).unwrap();
+    }
+}
