@@ -365,13 +365,13 @@ mod tests {
             })
         };
         let ends = programs.iter().filter(ends).count();
-        assert!(ends >= 15, "{ends}");
+        assert!(ends >= 20, "{ends}");
         let goes = with(|does| matches!(does, ClientCall::Go));
         assert!(goes >= 20, "{goes}");
         let often = [captures, lends, takes, beside];
-        assert!(often.iter().all(|programs| *programs >= 30), "{often:?}");
-        assert!(enters >= 20, "{enters}");
-        assert!(shown >= 5 && errs >= 12, "{shown} {errs}");
+        assert!(often.iter().all(|programs| *programs >= 40), "{often:?}");
+        assert!(enters >= 40, "{enters}");
+        assert!(shown >= 10 && errs >= 12, "{shown} {errs}");
         let is_aside = |does: &ClientCall| match does {
             ClientCall::Lend { offset, .. } | ClientCall::Take { offset, .. } => offset.bytes() > 0,
             _ => false,

@@ -204,7 +204,7 @@ impl Writer {
         if let Some(next) = self.planned.pop_front() {
             return Some(next);
         }
-        if self.setup.drivers != 0 && self.random.once_in(8) {
+        if self.setup.drivers != 0 && self.random.once_in(6) {
             return self.client();
         }
         match self.random.below(100) {
