@@ -15,7 +15,7 @@ pub(super) struct Locks {
     /// Memories that were locked once: the lock may end later than its registration.
     locked: BTreeSet<usize>,
     /// Any call may fail, with any status.
-    hooks_fail: bool,
+    pub(super) hooks_fail: bool,
 }
 
 impl Judge {
