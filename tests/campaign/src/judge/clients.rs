@@ -287,8 +287,15 @@ impl Judge {
         let has_to_be_refused = match call {
             Call::Ask { .. } | Call::Record { .. } | Call::SyncStream { .. } => true,
             Call::Fill { .. } => is_some(&touched.target),
-            // What is copied onto itself stays as it is.
-            Call::CopyFrom { t, of, .. } => t != of && is_some(&touched.target),
+            // What is copied onto itself, by whatever name, stays as it is.
+            Call::CopyFrom { .. } => {
+                let place = |view: &Option<View>| {
+                    let view = view.as_ref()?;
+                    Some((view.memory, view.first, view.strides.clone()))
+                };
+                let [to, from] = [&touched.target, &touched.source];
+                place(to) != place(from) && is_some(to)
+            }
             _ => false,
         };
         let clients = &self.clients;
@@ -458,6 +465,20 @@ mod tests {
         let device = |device| Call::SyncDevice { device };
         did(&mut judge, device(1), refused(Status::CAPTURING)).unwrap();
         did(&mut judge, device(2), refused(Status::CAPTURING)).unwrap_err();
+        // The same memory by another name is copied nowhere, so nothing is put on the stream.
+        let name = Outcome::Made {
+            alias: false,
+            read_only: false,
+            strides: vec![1],
+        };
+        did(&mut judge, Call::Clone { t: 2, of: 0 }, name).unwrap();
+        let copy = |of| Call::CopyFrom {
+            t: 0,
+            of,
+            stream: Some(1),
+        };
+        did(&mut judge, copy(2), Outcome::Done).unwrap();
+        did(&mut judge, copy(1), Outcome::Done).unwrap_err();
     }
 
     #[test]
