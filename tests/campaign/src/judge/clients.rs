@@ -339,7 +339,7 @@ pub(super) fn stream_of(call: &Call) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::did;
+    use super::super::tests::{did, made};
     use super::*;
     use crate::caller::Outcome;
     use crate::program::{Element, Language, Offset};
@@ -440,12 +440,7 @@ mod tests {
                 shape: vec![2],
                 seed: 1,
             };
-            let made = Outcome::Made {
-                alias: false,
-                read_only: false,
-                strides: vec![1],
-            };
-            did(&mut judge, tensor, made).unwrap();
+            did(&mut judge, tensor, made(false)).unwrap();
         }
         client(
             &mut judge,
@@ -466,12 +461,7 @@ mod tests {
         did(&mut judge, device(1), refused(Status::CAPTURING)).unwrap();
         did(&mut judge, device(2), refused(Status::CAPTURING)).unwrap_err();
         // The same memory by another name is copied nowhere, so nothing is put on the stream.
-        let name = Outcome::Made {
-            alias: false,
-            read_only: false,
-            strides: vec![1],
-        };
-        did(&mut judge, Call::Clone { t: 2, of: 0 }, name).unwrap();
+        did(&mut judge, Call::Clone { t: 2, of: 0 }, made(false)).unwrap();
         let copy = |of| Call::CopyFrom {
             t: 0,
             of,
@@ -504,12 +494,7 @@ mod tests {
         for goes in [false, true] {
             let mut judge = Judge::new(false, false, Language::Rust);
             client(&mut judge, come());
-            let made = Outcome::Made {
-                alias: false,
-                read_only: false,
-                strides: vec![1],
-            };
-            did(&mut judge, lend.clone(), made).unwrap();
+            did(&mut judge, lend.clone(), made(false)).unwrap();
             if goes {
                 client(&mut judge, ClientCall::Go);
                 client(&mut judge, come());

@@ -55,7 +55,7 @@ impl Judge {
 mod tests {
     use super::*;
     use crate::caller::Outcome;
-    use crate::judge::tests::did;
+    use crate::judge::tests::{did, made};
     use crate::program::{Element, Language, Offset};
 
     const REGISTER: Call = Call::Register {
@@ -87,12 +87,7 @@ mod tests {
             seed: 1,
             offset: Offset::default(),
         };
-        let made = Outcome::Made {
-            alias: false,
-            read_only: false,
-            strides: vec![1],
-        };
-        did(&mut judge, lent, made).unwrap();
+        did(&mut judge, lent, made(false)).unwrap();
         for answer in answers {
             did(&mut judge, REGISTER, answer).unwrap();
         }

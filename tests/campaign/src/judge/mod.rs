@@ -644,6 +644,47 @@ mod tests {
         judge.check(&op, touched, outcome)
     }
 
+    /// The answer to a call that gave a tensor of one dimension.
+    pub(super) fn made(alias: bool) -> Outcome {
+        Outcome::Made {
+            alias,
+            read_only: false,
+            strides: vec![1],
+        }
+    }
+
+    /// Two elements of the second device.
+    fn make(t: usize) -> Call {
+        Call::Make {
+            t,
+            device: 1,
+            element: Element::Eight,
+            shape: vec![2],
+            seed: 1,
+        }
+    }
+
+    /// The memory of the first tensor by another name.
+    fn strange() -> Call {
+        Call::Strange {
+            t: 1,
+            of: 0,
+            shape: vec![2],
+            strides: vec![1],
+            first: 0,
+            bytes: 0,
+        }
+    }
+
+    /// Work on the first stream that writes a tensor.
+    const fn fill(t: usize) -> Call {
+        Call::Fill {
+            t,
+            seed: 2,
+            stream: Some(0),
+        }
+    }
+
     /// What the judge says of a look at memory after these calls, when the held work has written it.
     fn look_after(holds: usize) -> Result<(), Finding> {
         let mut judge = Judge::new(false, false, Language::Rust);
@@ -659,21 +700,12 @@ mod tests {
             seed: 1,
             offset: Offset::default(),
         };
-        let fill = Call::Fill {
-            t: 0,
-            seed: 2,
-            stream: Some(0),
-        };
-        let mut calls = vec![hold(), tensor, fill];
+        let mut calls = vec![hold(), tensor, fill(0)];
         calls.extend((1..holds).map(|_| hold()));
         calls.push(Call::Peek { t: 0 });
         for call in calls {
             let outcome = match call {
-                Call::Foreign { .. } => Outcome::Made {
-                    alias: false,
-                    read_only: false,
-                    strides: vec![1],
-                },
+                Call::Foreign { .. } => made(false),
                 Call::Peek { .. } => Outcome::Bytes(vec![0xa5; 16]),
                 _ => Outcome::Done,
             };
@@ -692,34 +724,9 @@ mod tests {
     /// written or by another one of its memory, as the runtime knows it.
     fn read_after_doubtful_work(is_strange: bool) -> Result<(), Finding> {
         let mut judge = Judge::new(true, false, Language::Rust);
-        let made = || Outcome::Made {
-            alias: false,
-            read_only: false,
-            strides: vec![1],
-        };
-        let make = Call::Make {
-            t: 0,
-            device: 1,
-            element: Element::Eight,
-            shape: vec![2],
-            seed: 1,
-        };
-        let strange = Call::Strange {
-            t: 1,
-            of: 0,
-            shape: vec![2],
-            strides: vec![1],
-            first: 0,
-            bytes: 0,
-        };
-        let fill = Call::Fill {
-            t: usize::from(is_strange),
-            seed: 2,
-            stream: Some(0),
-        };
-        let mut calls = vec![(make, made())];
-        calls.extend(is_strange.then(|| (strange, made())));
-        calls.push((fill, Outcome::Done));
+        let mut calls = vec![(make(0), made(false))];
+        calls.extend(is_strange.then(|| (strange(), made(false))));
+        calls.push((fill(usize::from(is_strange)), Outcome::Done));
         calls.push((Call::Read { t: 0 }, Outcome::Bytes(vec![0xcd; 16])));
         calls
             .into_iter()
@@ -736,34 +743,15 @@ mod tests {
     #[test]
     fn a_failed_copy_leaves_held_memory_unknown_for_later_work_on_it() {
         let mut judge = Judge::new(true, false, Language::Rust);
-        let make = |t| Call::Make {
-            t,
-            device: 1,
-            element: Element::Eight,
-            shape: vec![2],
-            seed: 1,
-        };
-        let made = || Outcome::Made {
-            alias: false,
-            read_only: false,
-            strides: vec![1],
-        };
         let (e, s, stream) = (0, 0, Some(0));
         let fails = false;
         let refused = || Outcome::Failed(Failed::other("no".to_owned()));
         let copy = |t| Call::CopyFrom { t, of: 0, stream };
         let calls = [
-            (make(0), made()),
-            (make(1), made()),
+            (make(0), made(false)),
+            (make(1), made(false)),
             (Call::Hold { e, s, fails }, Outcome::Done),
-            (
-                Call::Fill {
-                    t: 0,
-                    seed: 2,
-                    stream,
-                },
-                Outcome::Done,
-            ),
+            (fill(0), Outcome::Done),
             (copy(1), refused()),
             (copy(0), Outcome::Done),
         ];
@@ -778,43 +766,15 @@ mod tests {
     /// and for a write.
     fn rests_after(naming: Call) -> [Rest; 3] {
         let mut judge = Judge::new(false, false, Language::Rust);
-        let make = Call::Make {
-            t: 0,
-            device: 1,
-            element: Element::Eight,
-            shape: vec![2],
-            seed: 1,
-        };
-        for (call, alias) in [(make, false), (naming, true)] {
-            let made = Outcome::Made {
-                alias,
-                read_only: false,
-                strides: vec![1],
-            };
-            did(&mut judge, call, made).unwrap();
+        for (call, alias) in [(make(0), false), (naming, true)] {
+            did(&mut judge, call, made(alias)).unwrap();
         }
-        let stream = Some(0);
-        let (fill, read) = (
-            Call::Fill {
-                t: 0,
-                seed: 2,
-                stream,
-            },
-            Call::Read { t: 0 },
-        );
-        [read.clone(), read, fill].map(|call| judge.rest(&call))
+        let read = Call::Read { t: 0 };
+        [read.clone(), read, fill(0)].map(|call| judge.rest(&call))
     }
 
     #[test]
     fn memory_of_two_names_is_read_without_a_rest_and_written_in_one() {
-        let strange = Call::Strange {
-            t: 1,
-            of: 0,
-            shape: vec![2],
-            strides: vec![1],
-            first: 0,
-            bytes: 0,
-        };
         let alias = Call::To {
             t: 1,
             of: 0,
@@ -823,7 +783,7 @@ mod tests {
             stream: None,
         };
         let (nothing, around) = (Rest::Nothing, Rest::Around);
-        assert_eq!(rests_after(strange), [nothing, nothing, around]);
+        assert_eq!(rests_after(strange()), [nothing, nothing, around]);
         // Work from before it had two names may be pending.
         assert_eq!(rests_after(alias), [Rest::Before, nothing, around]);
     }
