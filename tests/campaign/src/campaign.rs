@@ -79,7 +79,9 @@ impl<'a> Campaign<'a> {
     /// The next case.
     fn next(&mut self) -> Option<Case> {
         let position = self.left.next()?;
-        let number = scattered(position, self.count);
+        let position =
+            (u128::from(position) + u128::from(self.plan.begin)) % u128::from(self.count);
+        let number = scattered(position as u64, self.count);
         Some(self.kind.case(self.devices, &self.plan, number))
     }
 

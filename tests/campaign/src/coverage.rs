@@ -29,6 +29,7 @@ pub fn uncovered(language: Language, limit: Duration) -> Result<Vec<String>, Str
         language,
         faults: Faults::All,
         searching: None,
+        begin: 0,
         only: None,
         part: (1, 1),
         shrinking: Duration::ZERO,

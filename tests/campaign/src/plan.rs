@@ -23,6 +23,8 @@ pub struct Plan {
     pub faults: Faults,
     /// How long trials begin; making findings small does not count.
     pub searching: Option<Duration>,
+    /// Where among all cases a kind begins: searches that begin elsewhere try others first.
+    pub begin: u64,
     /// Which of how many parts, each of which has cases of all sorts.
     pub part: (usize, usize),
     /// Only cases with this in their names, for instance `seed 7 queues 2 status PANIC`.

@@ -39,6 +39,26 @@ fn unknown_languages_are_refused_with_those_that_are_known() {
 }
 
 #[test]
+fn help_names_the_options_and_where_they_are_explained() {
+    let (code, said) = said(&["--help"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("--minutes") && said.contains("CONTRIBUTING.md"));
+}
+
+#[test]
+fn a_search_begins_where_it_is_told_to() {
+    let devices = ["--kind", "d", "--devices", "cpu", "--minutes", "0"];
+    let begun = |more: &[&str]| {
+        let (code, said) = said(&[&devices, more].concat());
+        assert_eq!(code, Some(0), "{said}");
+        let began = said.lines().find(|line| line.contains("began at case"));
+        began.unwrap().to_owned()
+    };
+    assert!(begun(&["--begin", "41"]).contains("case 41:"));
+    assert!(!begun(&[]).contains("case 0:"));
+}
+
+#[test]
 fn unknown_kinds_are_refused_with_those_that_are_known() {
     let (code, said) = said(&["--kind", "z"]);
     assert_eq!(code, Some(2), "{said}");
@@ -158,6 +178,7 @@ fn each_seed_runs_with_each_status_over_each_number_of_queues() {
         language: Language::Rust,
         faults: Faults::All,
         searching: None,
+        begin: 0,
         only: None,
         part: (1, 1),
         shrinking: Duration::ZERO,

@@ -26,6 +26,7 @@ fn equal(faults: &str, programs: usize, times: usize, is_it: fn(&Case) -> bool) 
         language: Language::Rust,
         faults: Faults::of(faults).unwrap(),
         searching: None,
+        begin: 0,
         only: None,
         part: (1, 1),
         shrinking: Duration::ZERO,

@@ -36,6 +36,7 @@ fn sample(kind: Kind, language: Language, seeds: u64, parts: usize) {
         language,
         faults: Faults::All,
         searching: None,
+        begin: 0,
         only: None,
         part: (1, parts),
         shrinking: Duration::from_secs(20),

@@ -226,6 +226,7 @@ mod tests {
             language: Language::Rust,
             faults: Faults::All,
             searching,
+            begin: 0,
             part: (1, 1),
             only: None,
             shrinking: Duration::ZERO,
