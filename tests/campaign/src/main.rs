@@ -158,10 +158,7 @@ fn read(arguments: &[String], folder: &Path) -> Result<Arguments, String> {
         }
     }
     seeded(&mut out, has_one_seed)?;
-    out.plan.begin = match out.plan.searching {
-        Some(_) => begin.unwrap_or_else(somewhere),
-        None => begin.unwrap_or(0),
-    };
+    out.plan.begin = begin.unwrap_or_else(|| beginning(&out.plan));
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     out.devices = present(&names, folder);
     Ok(out)
@@ -213,10 +210,11 @@ fn language(name: &str) -> Result<Language, String> {
     }
 }
 
-/// Where a search begins that nobody gave a place for: another one each time.
-fn somewhere() -> u64 {
+/// Where the cases begin that nobody gave a place for: a search begins somewhere else each time.
+fn beginning(plan: &Plan) -> u64 {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    now.map_or(0, |now| now.as_secs() % MOST_SEEDS)
+    let now = now.map_or(0, |now| now.as_secs() % MOST_SEEDS);
+    plan.searching.map_or(0, |_| now)
 }
 
 fn part(text: &str) -> Result<(usize, usize), String> {
