@@ -244,3 +244,26 @@ fn a_failure_that_is_told_while_its_stream_is_captured_leaves_the_capture_alone(
     driver.destroy_context(context);
     assert_eq!(driver.leaks(), 0, "{}", driver.list_leaks());
 }
+
+#[test]
+fn a_question_leaves_the_capture_of_a_shown_stream_alone() {
+    let name = "captures::a_question_leaves_the_capture_of_a_shown_stream_alone";
+    if !over(name, &POLICIES) {
+        return;
+    }
+    let (runtime, driver) = (runtime(), Driver::open());
+    let context = driver.create_context(0);
+    let device = runtime.device("cuda:0".parse().unwrap()).unwrap();
+    let stream = Stream::new(&device).unwrap();
+    let native = stream.native_handle().unwrap();
+    driver.begin_capture(native);
+    let asked = [
+        stream.is_idle().map(drop),
+        stream.synchronize(LIMIT),
+        stream.synchronize(Some(std::time::Duration::ZERO)),
+    ];
+    let refused = asked.map(|answer| answer.unwrap_err().status());
+    assert_eq!(refused, [Some(Status::CAPTURING); 3]);
+    assert_eq!(driver.end_capture(native), 0);
+    assert_eq!(driver.current(), context);
+}

@@ -1,13 +1,15 @@
 //! Copies of pageable memory on a stream: they wait for nothing, and are done in its order.
 
+use crossdock::{Event, Stream, Tensor};
 use crossdock_plugin_cuda::Plugin as Cuda;
 use crossdock_sdk::abi::{
     Address, AllocateArgs, CopyArgs, FillArgs, MemoryKind, Side, Status, StreamHandle,
 };
+use crossdock_sdk::dlpack::{Dtype, Layout};
 use crossdock_sdk::plugin::{Fill as _, HostEvents as _, Plugin as _, Streams as _};
 
 use crate::hooks::{LIMIT_NS, device, download, free, open, upload};
-use crate::{POLICIES, over};
+use crate::{POLICIES, over, runtime};
 
 /// Several parts, the last of which is shorter.
 const BYTES: usize = (3 << 20) + 1001;
@@ -102,4 +104,33 @@ fn large_copies_follow_each_other_over_the_same_blocks() {
     }
     cuda.stream_destroy(stream).unwrap();
     free(&cuda, memory, MemoryKind::DEVICE).unwrap();
+}
+
+#[test]
+fn a_block_that_a_larger_one_replaces_is_its_streams_until_the_stream_got_there() {
+    let name =
+        "copies::a_block_that_a_larger_one_replaces_is_its_streams_until_the_stream_got_there";
+    if !over(name, &POLICIES) {
+        return;
+    }
+    let runtime = runtime();
+    let [cpu, device] = ["cpu:0", "cuda:0"].map(|id| runtime.device(id.parse().unwrap()).unwrap());
+    let tensor = |on, bytes: usize, byte: u8| {
+        let shape = [i64::try_from(bytes).unwrap()];
+        let layout = Layout::compact(Dtype::UINT8, &shape).unwrap();
+        Tensor::from_bytes(on, &layout, &vec![byte; bytes]).unwrap()
+    };
+    let copies = [(1000, 1), (100_000, 2), (1000, 3)]
+        .map(|(bytes, byte)| (tensor(&cpu, bytes, 0), tensor(&device, bytes, byte)));
+    let [held, other] = [(); 2].map(|()| Stream::new(&device).unwrap());
+    let gate = Event::host(&device).unwrap();
+    held.wait(&gate).unwrap();
+    // The third one takes a block that nobody has.
+    for ((to, from), stream) in copies.iter().zip([&held, &held, &other]) {
+        to.copy_from(from, Some(stream)).unwrap();
+    }
+    gate.complete(Status::OK).unwrap();
+    for (to, from) in &copies {
+        assert_eq!(to.read().unwrap(), from.read().unwrap());
+    }
 }

@@ -1,13 +1,16 @@
 //! Memory: nothing waits for a whole device, nothing is left, and what is kept is nobody's.
 
+use crossdock::{Event, Stream, Tensor};
 use crossdock_sdk::abi::{AllocateArgs, EventHandle, MemoryKind, Status, StreamHandle};
+use crossdock_sdk::dlpack::{Dtype, Layout};
 use crossdock_sdk::plugin::{
     AsyncMemory as _, HostEvents as _, Plugin as _, Pool as _, Streams as _,
 };
 
 use crate::driver::Driver;
+use crate::exchanges::LIMIT;
 use crate::hooks::{BYTES, LIMIT_NS, allocate, device, free, open, query, round_trip};
-use crate::{POLICIES, over};
+use crate::{POLICIES, over, runtime};
 
 const KINDS: [MemoryKind; 3] = [MemoryKind::DEVICE, MemoryKind::PINNED, MemoryKind::MANAGED];
 
@@ -121,4 +124,32 @@ fn a_pool_that_was_full_has_room_again_once_its_memory_was_freed() {
         }
     }
     cuda.stream_destroy(stream).unwrap();
+}
+
+#[test]
+fn memory_that_a_stream_of_another_device_frees_counts_for_its_own_device() {
+    let name = "memory::memory_that_a_stream_of_another_device_frees_counts_for_its_own_device";
+    if !over(name, &POLICIES) {
+        return;
+    }
+    let runtime = runtime();
+    let devices = ["cuda:0", "cuda:1"].map(|id| runtime.device(id.parse().unwrap()).unwrap());
+    let used = || {
+        devices
+            .each_ref()
+            .map(|device| device.memory_usage().unwrap().used)
+    };
+    let layout = Layout::compact(Dtype::UINT8, &[100_000]).unwrap();
+    let tensors = devices
+        .each_ref()
+        .map(|device| Tensor::from_bytes(device, &layout, &[7; 100_000]).unwrap());
+    let (before, [from, to], [_, far]) = (used(), tensors, &devices);
+    let (stream, gate) = (Stream::new(far).unwrap(), Event::host(far).unwrap());
+    stream.wait(&gate).unwrap();
+    to.copy_from(&from, Some(&stream)).unwrap();
+    drop(from);
+    gate.complete(Status::OK).unwrap();
+    stream.synchronize(LIMIT).unwrap();
+    runtime.wait_for_releases(LIMIT).unwrap();
+    assert_eq!(used(), [before[0] - 100_000, before[1]]);
 }
