@@ -50,10 +50,10 @@ impl<V: Vendor> NativeEvent<V> {
     ) -> Result<Arc<Self>, Fault> {
         let device = &stream.device;
         let end = Self::record(device, inside, stream.context, stream.raw)?;
-        let home = device.home("event_record")?;
-        if stream.context == home.context {
+        if is_own(device, stream.context) {
             return Ok(end);
         }
+        let home = device.home("event_record")?;
         let at_home = Entered::new(device, home.context)?;
         let own = at_home.ask(Vendor::create_stream)?;
         let waits = at_home.ask(|vendor| vendor.wait_event(own, end.raw));

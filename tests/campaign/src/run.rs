@@ -96,9 +96,7 @@ impl Run {
     pub(crate) fn new(case: &Case, world: &Arc<World>, limit: Duration) -> Self {
         let caller = world.caller();
         let mut judge = Judge::new(case.has_faults(), case.programs.len() > 1, case.language);
-        if case.fault.is_some() {
-            judge.let_hooks_fail();
-        }
+        judge.hooks_fail = case.fault.is_some();
         judge.know_apart(world.has_own_queues.clone());
         judge.copies_later.clone_from(&world.copies_later);
         Self {

@@ -155,7 +155,7 @@ fn watched(case: &Case, limit: Duration, kept: &mut Kept) -> Result<Passed, Find
     if let Some(fault) = &case.engine.fault {
         driver::arm(fault).map_err(|why| Finding::new(What::Answer, why))?;
     }
-    let outcome = within(case, world, limit, kept);
+    let outcome = within(case, world, &devices, limit, kept);
     driver::disarm();
     kept.trace = control.map(|control| control.trace());
     let mut devices = devices.into_iter();
@@ -225,6 +225,7 @@ fn driver_is_empty(limit: Duration) -> Result<(), Finding> {
 fn within(
     case: &Case,
     world: Arc<World>,
+    devices: &[(Arc<Plugin>, u32)],
     limit: Duration,
     kept: &mut Kept,
 ) -> Result<Passed, Finding> {
@@ -258,7 +259,6 @@ fn within(
         kept.keep(case, &world);
         return Ok(refused);
     }
-    let devices = world.places();
     drop(world);
     rest();
     let leaked = || counted_leaks() - leaks;
@@ -283,7 +283,7 @@ fn within(
         )),
         // What was leaked is counted on, and so is what a lost device has.
         Ok(()) if !case.fresh || leaks > 0 || case.loses_device() => Ok(refused),
-        Ok(()) => nothing_is_counted(&devices, limit)
+        Ok(()) => nothing_is_counted(devices, limit)
             .map(|()| refused)
             .map_err(|why| Finding::new(What::Left, why)),
     }

@@ -1,7 +1,5 @@
 //! Whether memory may be called locked: a registration that failed has locked none.
 
-use std::collections::BTreeSet;
-
 use crossdock_sdk::abi::Status;
 
 use super::Judge;
@@ -9,25 +7,11 @@ use crate::caller::{Failed, Failure};
 use crate::program::Call;
 use crate::verdict::{Finding, What};
 
-/// What is known of locked memory.
-#[derive(Debug, Default)]
-pub(super) struct Locks {
-    /// Memories that were locked once: the lock may end later than its registration.
-    locked: BTreeSet<usize>,
-    /// Any call may fail, with any status.
-    pub(super) hooks_fail: bool,
-}
-
 impl Judge {
-    /// Hooks are made to fail, with any status.
-    pub(crate) const fn let_hooks_fail(&mut self) {
-        self.locks.hooks_fail = true;
-    }
-
     /// The memory of a tensor was locked.
     pub(super) fn is_locked_now(&mut self, of: usize) {
         let memory = self.tensors.get(&of).map(|view| view.memory);
-        self.locks.locked.extend(memory);
+        self.locked.extend(memory);
     }
 
     /// Memory that nobody ever locked is not called locked.
@@ -37,10 +21,10 @@ impl Judge {
         };
         // A device's own memory needs no lock, and its plugin says so.
         let is_new = self.tensors.get(of).is_some_and(|view| {
-            view.device == 0 && *device != 0 && !self.locks.locked.contains(&view.memory)
+            view.device == 0 && *device != 0 && !self.locked.contains(&view.memory)
         });
         let is_called_locked = error.kind == Failure::Hook(Status::CONFLICT);
-        if is_new && is_called_locked && !self.locks.hooks_fail {
+        if is_new && is_called_locked && !self.hooks_fail {
             let why = format!(
                 "memory that was never locked is called locked: {}",
                 error.why
@@ -77,9 +61,7 @@ mod tests {
         hooks_fail: bool,
     ) -> Result<(), Finding> {
         let mut judge = Judge::new(true, false, Language::Rust);
-        if hooks_fail {
-            judge.let_hooks_fail();
-        }
+        judge.hooks_fail = hooks_fail;
         let lent = Call::Foreign {
             t: 0,
             element: Element::Eight,

@@ -19,7 +19,6 @@ use crate::verdict::{Finding, What};
 
 use self::clients::Clients;
 use self::failures::Failures;
-use self::locks::Locks;
 use self::waits::Waits;
 
 /// What a call is going to touch, as the model knows it before the call.
@@ -59,6 +58,8 @@ pub(crate) struct Judge {
     faulty: bool,
     /// Memories of two names of which only reads are pending.
     only_read: BTreeSet<usize>,
+    /// Hooks are made to fail, with any status.
+    pub(crate) hooks_fail: bool,
     /// Whether a call says which route it takes: Python's never do.
     names_routes: bool,
     /// Of each device, whether copies on a stream return before they are done.
@@ -68,7 +69,8 @@ pub(crate) struct Judge {
     clients: Clients,
     failures: Failures,
     waits: Waits,
-    locks: Locks,
+    /// Memories that were locked once: the lock may end later than its registration.
+    locked: BTreeSet<usize>,
     /// The states that the program came to.
     pub(crate) reached: BTreeSet<&'static str>,
 }
@@ -533,7 +535,7 @@ impl Judge {
     /// A stream that is held has something to do.
     fn asked(&self, call: &Call, idle: bool) -> Result<(), Finding> {
         // A hook that is made to fail may say that work is pending, before it could refuse the question.
-        if idle || !self.locks.hooks_fail {
+        if idle || !self.hooks_fail {
             self.must_refuse(call, &Touched::default())?;
         }
         match call {
