@@ -1,4 +1,4 @@
-//! Whether memory may be called locked: a registration that failed has locked none.
+//! Whether memory may be called locked, or known: a registration that failed has locked none.
 
 use crossdock_sdk::abi::Status;
 
@@ -11,17 +11,17 @@ impl Judge {
     /// The memory of a tensor was locked.
     pub(super) fn is_locked_now(&mut self, of: usize) {
         let memory = self.tensors.get(&of).map(|view| view.memory);
-        self.locked.extend(memory);
+        self.told_of.extend(memory);
     }
 
-    /// Memory that nobody ever locked is not called locked.
+    /// Memory that no device was ever told of is not called locked.
     pub(super) fn must_not_be_locked(&self, call: &Call, error: &Failed) -> Result<(), Finding> {
         let Call::Register { of, device, .. } = call else {
             return Ok(());
         };
         // A device's own memory needs no lock, and its plugin says so.
         let is_new = self.tensors.get(of).is_some_and(|view| {
-            view.device == 0 && *device != 0 && !self.locked.contains(&view.memory)
+            view.device == 0 && *device != 0 && !self.told_of.contains(&view.memory)
         });
         let is_called_locked = error.kind == Failure::Hook(Status::CONFLICT);
         if is_new && is_called_locked && !self.hooks_fail {
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
     use crate::caller::Outcome;
     use crate::judge::tests::{did, made};
-    use crate::program::{Element, Language, Offset};
+    use crate::program::{Element, Language, Offset, Way};
 
     const REGISTER: Call = Call::Register {
         r: 0,
@@ -55,13 +55,9 @@ mod tests {
         })
     }
 
-    /// What the judge says where memory of the host is called locked, after these answers to registrations of it.
-    fn called_locked_after(
-        answers: impl IntoIterator<Item = Outcome>,
-        hooks_fail: bool,
-    ) -> Result<(), Finding> {
+    /// A judge that knows memory of the host in place 0.
+    fn with_memory() -> Judge {
         let mut judge = Judge::new(true, false, Language::Rust);
-        judge.hooks_fail = hooks_fail;
         let lent = Call::Foreign {
             t: 0,
             element: Element::Eight,
@@ -70,6 +66,16 @@ mod tests {
             offset: Offset::default(),
         };
         did(&mut judge, lent, made(false)).unwrap();
+        judge
+    }
+
+    /// What the judge says where memory of the host is called locked, after these answers to registrations of it.
+    fn called_locked_after(
+        answers: impl IntoIterator<Item = Outcome>,
+        hooks_fail: bool,
+    ) -> Result<(), Finding> {
+        let mut judge = with_memory();
+        judge.hooks_fail = hooks_fail;
         for answer in answers {
             did(&mut judge, REGISTER, answer).unwrap();
         }
@@ -84,5 +90,23 @@ mod tests {
         called_locked_after([failed(), Outcome::Done], false).unwrap();
         // Hooks that are made to fail do so with any status.
         called_locked_after([failed()], true).unwrap();
+    }
+
+    #[test]
+    fn memory_that_a_device_has_a_name_of_may_be_called_known() {
+        let copied_or_not = |alias| {
+            let mut judge = with_memory();
+            let moved = Call::To {
+                t: 1,
+                of: 0,
+                device: 1,
+                way: Way::Best,
+                stream: None,
+            };
+            did(&mut judge, moved, made(alias)).unwrap();
+            did(&mut judge, REGISTER, refused(Status::CONFLICT))
+        };
+        copied_or_not(true).unwrap();
+        assert_eq!(copied_or_not(false).unwrap_err().what, What::Answer);
     }
 }

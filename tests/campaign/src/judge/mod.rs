@@ -69,8 +69,9 @@ pub(crate) struct Judge {
     clients: Clients,
     failures: Failures,
     waits: Waits,
-    /// Memories that were locked once: the lock may end later than its registration.
-    locked: BTreeSet<usize>,
+    /// Memories that a device was told of once, by a lock or by a name of its own: that may end later than the
+    /// registration or the tensor.
+    told_of: BTreeSet<usize>,
     /// The states that the program came to.
     pub(crate) reached: BTreeSet<&'static str>,
 }
@@ -389,6 +390,9 @@ impl Judge {
     fn moved(&mut self, source: View, device: usize, is_later: bool, alias: bool) -> View {
         if alias {
             self.model.memory(&source).shared |= device != source.device;
+            if device != source.device {
+                self.told_of.insert(source.memory);
+            }
             return View { device, ..source };
         }
         let view = self.model.make(source.element, &source.shape, device);
