@@ -173,13 +173,13 @@ const fn is_coprime(mut one: u64, mut other: u64) -> bool {
     one == 1
 }
 
-/// Makes a finding small, and writes it down.
+/// Makes a finding small, and writes it down. Each try is in a fresh process, as a replay of the file is.
 #[must_use]
 pub fn reduced(case: &Case, finding: &Finding, plan: &Plan, trials: &mut Trials) -> String {
     let end = Instant::now() + plan.shrinking;
     let (small, finding) = match finding.what {
         What::Hang => smallest_hang(case, finding, end, trials),
-        _ => smallest(case, finding, end, &mut |case| trials.attempt(case)),
+        _ => smallest(case, finding, end, &mut |case| trials.alone(case)),
     };
     let file = write(&small, &plan.folder);
     let replay = match file {
@@ -204,7 +204,7 @@ fn smallest_hang(
     // Each that hung, the smaller the later.
     let mut hung = vec![case.clone()];
     let mut attempt = |case: &Case| {
-        let verdict = trials.attempt(case);
+        let verdict = trials.alone(case);
         if matches!(&verdict, Verdict::Found(finding) if finding.what == What::Hang) {
             hung.push(case.clone());
         }
