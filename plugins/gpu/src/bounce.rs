@@ -280,7 +280,9 @@ impl<V: Vendor> Stream<V> {
         }
         let home = self.device.known_home();
         if is_any && home.is_some_and(|home| home.context == self.context) {
-            self.device.leave_behind(inside, on);
+            // Without it the close waits for that work only in its first free of a block, which waits for the device.
+            let told = self.device.remember_end(inside, on);
+            told.unwrap_or_else(|fault| log::warn!(target: TARGET, "{fault}"));
         }
     }
 

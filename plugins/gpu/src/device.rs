@@ -31,7 +31,7 @@ pub(crate) struct Device<V: Vendor> {
     idle_events: Mutex<Vec<u64>>,
     /// Memory that the driver did not take back, for another try when the device is closed.
     unfreed: Mutex<Vec<u64>>,
-    /// Events at the ends of streams that were destroyed while their work used blocks of this device.
+    /// Events at the ends of streams that may be destroyed while their work uses memory of this device.
     ends: Mutex<Vec<u64>>,
     pub(crate) calls: Arc<Calls>,
     pub(crate) blocks: Arc<Blocks>,
@@ -137,7 +137,7 @@ impl<V: Vendor> Device<V> {
     }
 
     /// Makes a context current to end what is in it: nobody does that later, so one failure is no reason to leave it.
-    fn enter_to_end(&self, context: u64) -> Result<Entered<'_, V>, Fault> {
+    pub(crate) fn enter_to_end(&self, context: u64) -> Result<Entered<'_, V>, Fault> {
         Entered::new(self, context).or_else(|_| Entered::new(self, context))
     }
 
@@ -177,8 +177,8 @@ impl<V: Vendor> Device<V> {
         }
     }
 
-    /// `is_dead` asks for something that no failed work of ours can have made fail: another fatal answer means that
-    /// the device is lost.
+    /// `is_dead` asks for something that holds no copies, fills or host functions, so that no failed work of ours can
+    /// have made it fail: another fatal answer means that the device is lost.
     fn fault_where(&self, code: Code, is_dead: impl FnOnce() -> bool) -> Fault {
         let fault = self.driver.fault(code);
         if V::sort_of(code) != Sort::Fatal || !is_dead() {
@@ -226,18 +226,12 @@ impl<V: Vendor> Device<V> {
         idle.map_or_else(|| inside.ask(Vendor::create_event), Ok)
     }
 
-    /// Remembers the present end of a stream, which is about to go while its work uses blocks. They are freed behind it.
-    pub(crate) fn leave_behind(&self, inside: &Entered<'_, V>, stream: u64) {
-        let recorded = self.take_event(inside).and_then(|event| {
-            let recorded = inside.ask(|vendor| vendor.record(event, stream));
-            let recorded = recorded.inspect_err(|_| self.give_event(inside, event));
-            recorded.map(|()| event)
-        });
-        let new = match recorded {
-            Ok(event) => event,
-            // Then the close waits for that work only in its first free, which waits for the whole device.
-            Err(fault) => return log::warn!(target: TARGET, "{fault}"),
-        };
+    /// Remembers the present end of a stream of the own context, which may go before its work is over. The close waits
+    /// for that before it frees anything.
+    pub(crate) fn remember_end(&self, inside: &Entered<'_, V>, stream: u64) -> Result<(), Fault> {
+        let event = self.take_event(inside)?;
+        let recorded = inside.ask(|vendor| vendor.record(event, stream));
+        recorded.inspect_err(|_| self.give_event(inside, event))?;
         // The driver is asked without the lock.
         let known = std::mem::take(&mut *locked(&self.ends));
         let is_over = |event: &u64| inside.vendor().query_event(*event).is_ok();
@@ -245,7 +239,18 @@ impl<V: Vendor> Device<V> {
         for event in over {
             self.give_event(inside, event);
         }
-        locked(&self.ends).extend(left.into_iter().chain([new]));
+        locked(&self.ends).extend(left.into_iter().chain([event]));
+        Ok(())
+    }
+
+    /// Waits until the work of all streams is over whose end is remembered.
+    pub(crate) fn wait_for_ends(&self, inside: &Entered<'_, V>) {
+        let ends = std::mem::take(&mut *locked(&self.ends));
+        for event in ends {
+            // A failure of that work is nobody's to hear.
+            let _over = inside.vendor().synchronize_event(event);
+            self.report(inside.vendor().destroy_event(event));
+        }
     }
 
     /// Takes back an event, or destroys it where enough are kept.
@@ -273,11 +278,7 @@ impl<V: Vendor> Drop for Device<V> {
             return;
         };
         if let Ok(inside) = self.enter_to_end(home.context) {
-            for event in locked(&self.ends).drain(..) {
-                // A failure of that work is nobody's to hear.
-                let _over = inside.vendor().synchronize_event(event);
-                self.report(inside.vendor().destroy_event(event));
-            }
+            self.wait_for_ends(&inside);
             for address in locked(&self.unfreed).drain(..) {
                 let freed = crate::memory::free_at_last(&inside, address, home.stream);
                 self.report(freed);

@@ -6,12 +6,14 @@ use std::sync::{Arc, Mutex};
 
 use crossdock_sdk::abi::{MemoryKind, Status};
 use crossdock_sdk::deadline::{Deadline, limit};
+use crossdock_sdk::log;
 
+use crate::TARGET;
 use crate::blocks::room_for;
 use crate::current::Entered;
 use crate::device::{Device, Home, locked};
 use crate::fault::Fault;
-use crate::native::NativeEvent;
+use crate::native::{NativeEvent, at_home};
 use crate::progress::Progress;
 use crate::stream::Stream;
 use crate::vendor::{Answer, Kind, Sort, Vendor};
@@ -209,19 +211,24 @@ impl<V: Vendor> Allocation<V> {
         }
     }
 
-    /// Gives the memory back when the stream gets here. Returns the point from which on it counts as freed, or `None`
-    /// where a host function counts it.
+    /// Gives the memory back when the stream gets here. Returns the point from which on it counts as freed; `None` where
+    /// nothing is left to count: a host function does it, or no point could be recorded and it counts as freed already.
     pub(crate) fn free_on(&self, stream: &Stream<V>) -> Result<Option<Arc<NativeEvent<V>>>, Fault> {
-        self.free_behind(stream).inspect_err(|_| self.leave())
+        let inside = stream.submit("free_async")?;
+        let freed = self.free_behind(stream, &inside);
+        freed.inspect_err(|_| self.leave_behind(stream, &inside))
     }
 
-    fn free_behind(&self, stream: &Stream<V>) -> Result<Option<Arc<NativeEvent<V>>>, Fault> {
-        let inside = stream.submit("free_async")?;
-        self.get_ready(&inside, stream.raw)?;
+    fn free_behind(
+        &self,
+        stream: &Stream<V>,
+        inside: &Entered<'_, V>,
+    ) -> Result<Option<Arc<NativeEvent<V>>>, Fault> {
+        self.get_ready(inside, stream.raw)?;
         let Source::Block { kind, room } = self.source else {
             // SAFETY: by the caller's promise nobody uses the memory behind this point of the stream.
             inside.ask(|vendor| unsafe { vendor.free_on(self.address, stream.raw) })?;
-            let point = NativeEvent::record_for_good(stream, &inside);
+            let point = NativeEvent::record_for_good(stream, inside);
             // Without a point it counts as freed now.
             return Ok(point
                 .inspect_err(|_| self.device.counts.remove(self.counted()))
@@ -237,7 +244,27 @@ impl<V: Vendor> Allocation<V> {
             counts.remove(counted);
         });
         let calls = &stream.device.calls;
-        calls.put(&inside, stream.raw, give_back).map(|()| None)
+        calls.put(inside, stream.raw, give_back).map(|()| None)
+    }
+
+    /// Remembers memory that the driver did not take back, and that work on the stream may use: the stream may be gone
+    /// when it is freed. Where nobody can say until when that is, it is never freed.
+    fn leave_behind(&self, stream: &Stream<V>, inside: &Entered<'_, V>) {
+        if !matches!(self.source, Source::Pool) {
+            return self.leave();
+        }
+        let remember = || {
+            at_home(stream, inside, |at_home, (_, end)| {
+                stream.device.remember_end(at_home, end)
+            })
+        };
+        match remember().or_else(|_| remember()) {
+            Ok(()) => stream.device.leave(self.address),
+            Err(fault) if fault.status == Status::DEVICE_LOST => {}
+            Err(fault) => {
+                log::warn!(target: TARGET, "{} bytes are never freed: {fault}", self.size);
+            }
+        }
     }
 
     /// Remembers memory that the driver did not take back.

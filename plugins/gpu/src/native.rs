@@ -48,19 +48,9 @@ impl<V: Vendor> NativeEvent<V> {
         stream: &Stream<V>,
         inside: &Entered<'_, V>,
     ) -> Result<Arc<Self>, Fault> {
-        let device = &stream.device;
-        let end = Self::record(device, inside, stream.context, stream.raw)?;
-        if is_own(device, stream.context) {
-            return Ok(end);
-        }
-        let home = device.home("event_record")?;
-        let at_home = Entered::new(device, home.context)?;
-        let own = at_home.ask(Vendor::create_stream)?;
-        let waits = at_home.ask(|vendor| vendor.wait_event(own, end.raw));
-        let point = waits.and_then(|()| Self::record(device, &at_home, home.context, own));
-        // It does so all the same.
-        device.report(at_home.vendor().destroy_stream(own));
-        point
+        at_home(stream, inside, |at_home, (context, end)| {
+            Self::record(&stream.device, at_home, context, end)
+        })
     }
 
     /// Marks the present end of the stream in the place of an earlier point; a new event where others have this one.
@@ -111,6 +101,28 @@ impl<V: Vendor> Drop for NativeEvent<V> {
             self.device.report(inside.vendor().destroy_event(self.raw));
         }
     }
+}
+
+/// Does something in the device's own context with a stream of it whose end is the present end of `stream`, which may be
+/// of another context.
+pub(crate) fn at_home<V: Vendor, T>(
+    stream: &Stream<V>,
+    inside: &Entered<'_, V>,
+    act: impl FnOnce(&Entered<'_, V>, (u64, u64)) -> Result<T, Fault>,
+) -> Result<T, Fault> {
+    let device = &stream.device;
+    if is_own(device, stream.context) {
+        return act(inside, (stream.context, stream.raw));
+    }
+    let end = NativeEvent::record(device, inside, stream.context, stream.raw)?;
+    let home = device.home("event_record")?;
+    let at_home = Entered::new(device, home.context)?;
+    let own = at_home.ask(Vendor::create_stream)?;
+    let waits = at_home.ask(|vendor| vendor.wait_event(own, end.raw));
+    let done = waits.and_then(|()| act(&at_home, (home.context, own)));
+    // The wait is on it, and is not undone by that.
+    device.report(at_home.vendor().destroy_stream(own));
+    done
 }
 
 fn is_own<V: Vendor>(device: &Device<V>, context: u64) -> bool {

@@ -241,7 +241,8 @@ impl<V: Vendor> Pool for Gpu<V> {
             let most = used.saturating_add(keep_bytes);
             return Ok(inside.ask(|vendor| vendor.trim_pool(pool, most))?);
         }
-        // Freeing a block waits for the whole device, so nothing is freed while a stream has work.
+        // Freeing a block waits for the whole device, so nothing is freed while one of the streams that Crossdock knows
+        // has work.
         if self.has_work(found) {
             return Ok(());
         }
@@ -385,6 +386,13 @@ impl<V: Vendor> Drop for Gpu<V> {
         for stream in self.streams.drain() {
             if let Err(fault) = stream.drain(None) {
                 log::warn!(target: TARGET, "{fault}");
+            }
+        }
+        // A stream may use memory of another device, so the ends of all come before anything is freed.
+        for device in &self.devices {
+            let home = device.known_home();
+            if let Some(Ok(inside)) = home.map(|home| device.enter_to_end(home.context)) {
+                device.wait_for_ends(&inside);
             }
         }
         drop(std::mem::take(&mut *locked(&self.freeing)));

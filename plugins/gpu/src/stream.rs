@@ -7,13 +7,15 @@ use std::time::Duration;
 
 use crossdock_sdk::abi::Status;
 use crossdock_sdk::deadline::Deadline;
+use crossdock_sdk::log;
 
+use crate::TARGET;
 use crate::bounce::Bounce;
 use crate::current::Entered;
 use crate::device::{Device, locked};
 use crate::event::Point;
 use crate::fault::Fault;
-use crate::native::NativeEvent;
+use crate::native::{NativeEvent, at_home};
 use crate::progress::{Progress, wait_until};
 use crate::promise::Promises;
 use crate::vendor::Vendor;
@@ -28,6 +30,8 @@ pub(crate) struct Stream<V: Vendor> {
     is_own: bool,
     /// Whether others know its native handle, and so may capture it.
     is_shown: AtomicBool,
+    /// Whether it waited for words of the host's, which may be another device's memory.
+    waits_for_words: AtomicBool,
     /// Counts what is put on it.
     entries: AtomicU64,
     /// The host events that its work waits for.
@@ -80,6 +84,7 @@ impl<V: Vendor> Stream<V> {
             context,
             is_own,
             is_shown: AtomicBool::new(!is_own),
+            waits_for_words: AtomicBool::new(false),
             entries: AtomicU64::new(0),
             behind: Mutex::default(),
             bounce: Mutex::default(),
@@ -141,7 +146,9 @@ impl<V: Vendor> Stream<V> {
     ) -> Result<(), Fault> {
         let inside = self.submit("stream_wait_event")?;
         if let Some((address, value)) = word {
-            // SAFETY: the word is pinned memory, which lives until the device is closed.
+            self.waits_for_words.store(true, Ordering::Release);
+            // SAFETY: the word is pinned memory. It is freed at the close, which completes all host events first, and waits
+            // for the streams that wait for words: those that are there, and the ends of those that are gone (`drop`).
             inside.ask(|vendor| unsafe { vendor.wait_word(self.raw, address, value) })?;
         }
         locked(&self.behind).join(promises);
@@ -223,6 +230,19 @@ impl<V: Vendor> Stream<V> {
         Ok(())
     }
 
+    /// Lets the close wait for what is on the stream now, which will be gone by then.
+    fn remember_end(&self, inside: &Entered<'_, V>) {
+        let remember = || {
+            self.refuse_capture(inside, "stream_destroy")?;
+            at_home(self, inside, |at_home, (_, end)| {
+                self.device.remember_end(at_home, end)
+            })
+        };
+        if let Err(fault) = remember().or_else(|_| remember()) {
+            log::warn!(target: TARGET, "the close does not wait for a stream that was destroyed: {fault}");
+        }
+    }
+
     /// Makes the driver forget a failure that was reported, unless the stream has new work, or a capture by now.
     fn forget_failure(&self) {
         let operation = "stream_synchronize";
@@ -242,7 +262,8 @@ impl<V: Vendor> Stream<V> {
 
 impl<V: Vendor> Drop for Stream<V> {
     fn drop(&mut self) {
-        if !self.is_own && !self.has_bounce() {
+        let waits_for_words = self.waits_for_words.load(Ordering::Acquire);
+        if !self.is_own && !self.has_bounce() && !waits_for_words {
             return;
         }
         let operation = "stream_destroy";
@@ -254,6 +275,9 @@ impl<V: Vendor> Drop for Stream<V> {
             Err(fault) => return self.leave_bounce(&fault),
         };
         self.end_bounce(&inside);
+        if waits_for_words {
+            self.remember_end(&inside);
+        }
         if self.is_own {
             self.device.report(inside.vendor().destroy_stream(self.raw));
         }

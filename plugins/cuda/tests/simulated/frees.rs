@@ -3,11 +3,13 @@
 use std::ffi::c_void;
 
 use crossdock_plugin_cuda::Plugin as Cuda;
-use crossdock_sdk::abi::{Address, MemoryKind, Status, StreamHandle};
-use crossdock_sdk::plugin::{AsyncMemory as _, Error, Register as _, Streams as _};
+use crossdock_sdk::abi::{Address, CopyArgs, MemoryKind, Status, StreamHandle};
+use crossdock_sdk::plugin::{
+    AsyncMemory as _, Error, HostEvents as _, Plugin as _, Register as _, Streams as _,
+};
 
 use crate::driver::Driver;
-use crate::hooks::{BYTES, LIMIT_NS, allocate, free, open};
+use crate::hooks::{BYTES, LIMIT_NS, allocate, device, free, open};
 use crate::{POLICIES, over};
 
 /// How memory came to be.
@@ -180,4 +182,53 @@ fn is_harmless(function: &str) -> bool {
         "cuPointerGetAttributes",
     ];
     HARMLESS.contains(&function)
+}
+
+#[test]
+fn memory_that_a_stream_could_not_free_outlives_its_work_when_the_stream_is_destroyed() {
+    if !over(
+        "frees::memory_that_a_stream_could_not_free_outlives_its_work_when_the_stream_is_destroyed",
+        &POLICIES,
+    ) {
+        return;
+    }
+    let (cuda, driver) = (open(), Driver::open());
+    let stream = cuda.stream_create(0).unwrap();
+    let memory = allocate(&cuda, MemoryKind::DEVICE, 0).unwrap();
+    let from = allocate(&cuda, MemoryKind::DEVICE, 0).unwrap();
+    let copy = CopyArgs {
+        dst: device(memory.word, 0),
+        src: device(from.word, 0),
+        bytes: BYTES as u64,
+    };
+    // SAFETY: both are freed behind it.
+    unsafe { cuda.copy(copy, stream) }.unwrap();
+    driver.arm("cuMemFreeAsync@1=999");
+    // SAFETY: nobody uses it behind this.
+    let refused = unsafe { cuda.free_async(stream, memory) };
+    assert_eq!(driver.disarm(), 1);
+    assert_eq!(refused.unwrap_err().status(), Status::VENDOR);
+    // SAFETY: as before.
+    unsafe { cuda.free_async(stream, from) }.unwrap();
+    cuda.stream_destroy(stream).unwrap();
+    drop(cuda);
+    assert_eq!(driver.leaks(), 0);
+}
+
+#[test]
+fn what_a_destroyed_stream_of_another_device_waits_for_is_not_freed_before_it_saw_it() {
+    let over = over(
+        "frees::what_a_destroyed_stream_of_another_device_waits_for_is_not_freed_before_it_saw_it",
+        &POLICIES,
+    );
+    if !over {
+        return;
+    }
+    let (cuda, driver) = (open(), Driver::open());
+    let event = cuda.event_create_host(0).unwrap();
+    let waiting = cuda.stream_create(1).unwrap();
+    cuda.stream_wait_event(waiting, event).unwrap();
+    cuda.stream_destroy(waiting).unwrap();
+    drop(cuda);
+    assert_eq!(driver.leaks(), 0);
 }
