@@ -80,3 +80,9 @@ def test_each_wrong_claim_of_vendor_or_kind_is_corrected_or_refused(vendors: lis
         if not re.fullmatch(expected(memory, claim, vendors), answer)
     ]
     assert not wrong
+
+
+@pytest.mark.parametrize("policy", ["lazy", "seeded", "threads"])
+@pytest.mark.parametrize("vendor", ["cuda", "rocm"])
+def test_memory_that_is_called_another_devices_is_awaited_where_it_is(vendor: str, policy: str) -> None:
+    simulated("claimed_order.py", [f"--{vendor}", "2", "--policy", policy], vendor, plugins=f"cpu,{vendor}")

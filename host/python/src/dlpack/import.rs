@@ -9,19 +9,17 @@
 
 use std::ptr::NonNull;
 
-use crossdock_api::{CopyMode, DLDevice, DLPackExchangeAPI, MemoryKind, XdTensor};
+use crossdock_api::CopyMode;
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
 use crate::dlpack::negotiate::{self, Found, HOST, Request};
+use crate::dlpack::producer_order::{failure_of_table, ready_behind_current};
 use crate::dlpack::producers::{Producer, Table, is_compiled, producer_of, remember};
 use crate::dlpack::vectorcall::names;
 use crate::interpreter::arguments::{Arguments, fence_entry};
 use crate::interpreter::recursion_guard::RecursionGuard;
-use crate::link::error::check;
-use crate::link::handle::Handle;
-use crate::link::table::api;
 use crate::managed::capsule::Asked;
 use crate::managed::incoming::{Incoming, Kind};
 use crate::objects::stream_numbers;
@@ -231,45 +229,6 @@ fn from_table(x: &Bound<'_, PyAny>, table: &Table) -> PyResult<Tensor> {
         return Ok(Tensor::of(managed.import(py)?));
     };
     let tensor = Tensor::of(managed.import(py)?);
-    // Managed memory has one name for all devices, and the streams of its own.
-    let device = match tensor.info()?.memory_kind {
-        MemoryKind::MANAGED => tensor.ordered_by()?,
-        _ => device,
-    };
-    ready_on_current(py, table, device, tensor.handle())?;
+    ready_behind_current(py, table, &tensor, device)?;
     Ok(tensor)
-}
-
-/// What a producer's table raised, or that it raised nothing.
-fn failure_of_table(py: Python<'_>, what: &str) -> PyErr {
-    PyErr::take(py)
-        .unwrap_or_else(|| PyBufferError::new_err(format!("the producer's exchange table {what}")))
-}
-
-fn ready_on_current(
-    py: Python<'_>,
-    table: &DLPackExchangeAPI,
-    device: DLDevice,
-    tensor: &Handle<XdTensor>,
-) -> PyResult<()> {
-    let Some(ask) = table.current_work_stream else {
-        return Ok(());
-    };
-    let mut native = std::ptr::null_mut();
-    // SAFETY: a place of ours.
-    let answer = unsafe { ask(device.device_type, device.device_id, &raw mut native) };
-    if answer != 0 {
-        return Err(failure_of_table(py, "named no stream"));
-    }
-    // NULL is the vendor's default stream, whatever stream work here is on.
-    let stream = if native.is_null() {
-        stream_numbers::default_of(py, device)?
-    } else {
-        // SAFETY: the producer names the stream that it works on.
-        Some(unsafe { stream_numbers::wrapped(py, device, native.addr() as u64) }?)
-    };
-    if let Some(stream) = stream {
-        check((api().tensor_ready_on)(tensor.lend(), stream.lend()))?;
-    }
-    Ok(())
 }

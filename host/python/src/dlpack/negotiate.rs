@@ -1,7 +1,7 @@
 //! How a producer is asked: what it knows of today's protocol, of the first one and of the draft
 //! between them, and what is done where it refuses.
 
-use crossdock_api::{DLDevice, MemoryKind, XdStream};
+use crossdock_api::{DLDevice, XdStream};
 use pyo3::exceptions::{
     PyAttributeError, PyBufferError, PyException, PyNotImplementedError, PyRecursionError,
     PyRuntimeError, PyTypeError, PyValueError,
@@ -9,14 +9,13 @@ use pyo3::exceptions::{
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
+use crate::dlpack::producer_order;
 use crate::dlpack::vectorcall::{VERSION, names};
 use crate::interpreter::calls;
 use crate::interpreter::recursion_guard::RecursionGuard;
 use crate::interpreter::refusals::showing;
-use crate::link::error::check;
 use crate::link::handle::Handle;
 use crate::link::process_runtime::device_of;
-use crate::link::table::api;
 use crate::managed::capsule::{self, Asked};
 use crate::managed::incoming::Incoming;
 use crate::objects::device_name::pair_from;
@@ -58,7 +57,7 @@ pub(crate) struct Found {
 pub(crate) fn negotiate(x: &Bound<'_, PyAny>, request: &Request) -> PyResult<Found> {
     let py = x.py();
     if let Some(incoming) = capsule::take(x, Asked::Today)? {
-        return ordered(py, incoming, None);
+        return ordered(py, incoming, HOST, None);
     }
     let _guard = RecursionGuard::enter()?;
     let stated = stated_device(x)?;
@@ -125,7 +124,7 @@ fn special(x: &Bound<'_, PyAny>, stated: DLDevice, request: &Request) -> PyResul
         // One that ignores `dl_device` answers from its own device.
         check_device(&incoming, stated)?;
     }
-    ordered(py, incoming, stream.filter(|_| is_there))
+    ordered(py, incoming, goal, stream.filter(|_| is_there))
 }
 
 /// Asks for the tensor as it is.
@@ -147,7 +146,7 @@ fn plain(x: &Bound<'_, PyAny>, stated: DLDevice) -> PyResult<Found> {
     };
     let incoming = taken(x, &capsule, asked)?;
     check_device(&incoming, stated)?;
-    let mut found = ordered(py, incoming, stream)?;
+    let mut found = ordered(py, incoming, stated, stream)?;
     found.is_plainly_host = is_today && stated == HOST;
     Ok(found)
 }
@@ -162,7 +161,7 @@ pub(crate) fn elsewhere(x: &Bound<'_, PyAny>, incoming: Incoming) -> PyResult<Fo
     } else {
         None
     };
-    ordered(x.py(), incoming, stream)
+    ordered(x.py(), incoming, stated, stream)
 }
 
 /// Asks one that does not know `max_version`: in the words of the draft if it speaks them, else
@@ -302,37 +301,22 @@ pub(crate) fn check_device(incoming: &Incoming, stated: DLDevice) -> PyResult<()
     }
 }
 
-/// Imports a tensor that is ready on `stream`: other streams wait for that.
+/// Imports a tensor that its producer made ready on `stream`, a stream of the device that it stated: other streams wait
+/// for that.
 fn ordered(
     py: Python<'_>,
     incoming: Incoming,
+    stated: DLDevice,
     stream: Option<Handle<XdStream>>,
 ) -> PyResult<Found> {
     let is_copied = incoming.is_copied();
     let tensor = Tensor::of(incoming.import(py)?);
     if let Some(stream) = stream {
-        let stream = of_own_device(py, &tensor, stream)?;
-        let handle = tensor.handle();
-        check((api().tensor_ready_on)(handle.lend(), stream.lend()))?;
+        producer_order::ready_behind(py, &tensor, stated, stream)?;
     }
     Ok(Found {
         tensor,
         is_copied,
         is_plainly_host: false,
     })
-}
-
-/// The stream that the producer was told of. A default stream has one number on all devices, and managed
-/// memory one name for them: then that of the memory's own device is meant.
-fn of_own_device(
-    py: Python<'_>,
-    tensor: &Tensor,
-    stream: Handle<XdStream>,
-) -> PyResult<Handle<XdStream>> {
-    let is_default = stream_numbers::native(&stream).is_ok_and(|native| native <= 1);
-    if tensor.info()?.memory_kind != MemoryKind::MANAGED || !is_default {
-        return Ok(stream);
-    }
-    let own = stream_numbers::default_of(py, tensor.ordered_by()?)?;
-    Ok(own.unwrap_or(stream))
 }

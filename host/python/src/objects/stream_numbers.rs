@@ -57,7 +57,7 @@ impl Rules {
 }
 
 /// The device by which the runtime knows the streams of this one.
-const fn home(device: DLDevice) -> DLDevice {
+pub(crate) const fn home(device: DLDevice) -> DLDevice {
     match device.device_type {
         CUDA_MANAGED => DLDevice {
             device_type: CUDA,
