@@ -100,8 +100,8 @@ impl<V: Vendor> Event<V> {
     pub(crate) fn hold(&self, stream: &Stream<V>) -> Result<(), Fault> {
         if let Some((word, promise)) = self.promised() {
             let is_open = promise.now().is_none();
-            let word = is_open.then_some((word.address, word.value));
-            return stream.hold_for_host(word, &Promises::of(&promise));
+            let word = is_open.then_some(word);
+            return stream.hold_for_host(word, &self.device, &Promises::of(&promise));
         }
         self.recorded().map_or(Ok(()), |point| stream.hold(&point))
     }

@@ -19,6 +19,7 @@ use crate::native::{NativeEvent, at_home};
 use crate::progress::{Progress, wait_until};
 use crate::promise::Promises;
 use crate::vendor::Vendor;
+use crate::word::Word;
 
 /// An ordered queue of work of one device.
 #[derive(Debug)]
@@ -30,8 +31,8 @@ pub(crate) struct Stream<V: Vendor> {
     is_own: bool,
     /// Whether others know its native handle, and so may capture it.
     is_shown: AtomicBool,
-    /// Whether it waited for words of the host's, which may be another device's memory.
-    waits_for_words: AtomicBool,
+    /// Whether it waited for a word of another device.
+    waits_elsewhere: AtomicBool,
     /// Counts what is put on it.
     entries: AtomicU64,
     /// The host events that its work waits for.
@@ -84,7 +85,7 @@ impl<V: Vendor> Stream<V> {
             context,
             is_own,
             is_shown: AtomicBool::new(!is_own),
-            waits_for_words: AtomicBool::new(false),
+            waits_elsewhere: AtomicBool::new(false),
             entries: AtomicU64::new(0),
             behind: Mutex::default(),
             bounce: Mutex::default(),
@@ -138,18 +139,26 @@ impl<V: Vendor> Stream<V> {
         Ok(())
     }
 
-    /// Makes all later work of the stream wait until the host writes a word.
+    /// Makes all later work of the stream wait until the host writes a word, which is memory of a device.
     pub(crate) fn hold_for_host(
         &self,
-        word: Option<(u64, u32)>,
+        word: Option<Word>,
+        of: &Arc<Device<V>>,
         promises: &Promises,
     ) -> Result<(), Fault> {
         let inside = self.submit("stream_wait_event")?;
-        if let Some((address, value)) = word {
-            self.waits_for_words.store(true, Ordering::Release);
-            // SAFETY: the word is pinned memory. It is freed at the close, which completes all host events first, and waits
-            // for the streams that wait for words: those that are there, and the ends of those that are gone (`drop`).
-            inside.ask(|vendor| unsafe { vendor.wait_word(self.raw, address, value) })?;
+        if let Some(word) = word {
+            // SAFETY: the word is pinned memory. It is freed at the close, which completes all host events first, and by a
+            // call of the driver's that waits for that device. It waits for a stream of another one too: for one that is
+            // there, and for the end of one that is gone (`remember_end`).
+            inside.ask(|vendor| unsafe { vendor.wait_word(self.raw, word.address, word.value) })?;
+            let is_elsewhere = !Arc::ptr_eq(of, &self.device);
+            if is_elsewhere && self.is_own {
+                self.waits_elsewhere.store(true, Ordering::Release);
+            } else if is_elsewhere {
+                // Nobody here is told when its owner destroys it.
+                self.remember_end(&inside);
+            }
         }
         locked(&self.behind).join(promises);
         Ok(())
@@ -230,7 +239,7 @@ impl<V: Vendor> Stream<V> {
         Ok(())
     }
 
-    /// Lets the close wait for what is on the stream now, which will be gone by then.
+    /// Makes the close wait for what is on the stream now, which may be gone by then.
     fn remember_end(&self, inside: &Entered<'_, V>) {
         let remember = || {
             self.refuse_capture(inside, "stream_destroy")?;
@@ -239,7 +248,7 @@ impl<V: Vendor> Stream<V> {
             })
         };
         if let Err(fault) = remember().or_else(|_| remember()) {
-            log::warn!(target: TARGET, "the close does not wait for a stream that was destroyed: {fault}");
+            log::warn!(target: TARGET, "the close does not wait for this stream: {fault}");
         }
     }
 
@@ -262,8 +271,7 @@ impl<V: Vendor> Stream<V> {
 
 impl<V: Vendor> Drop for Stream<V> {
     fn drop(&mut self) {
-        let waits_for_words = self.waits_for_words.load(Ordering::Acquire);
-        if !self.is_own && !self.has_bounce() && !waits_for_words {
+        if !self.is_own && !self.has_bounce() {
             return;
         }
         let operation = "stream_destroy";
@@ -275,10 +283,10 @@ impl<V: Vendor> Drop for Stream<V> {
             Err(fault) => return self.leave_bounce(&fault),
         };
         self.end_bounce(&inside);
-        if waits_for_words {
-            self.remember_end(&inside);
-        }
         if self.is_own {
+            if self.waits_elsewhere.load(Ordering::Acquire) {
+                self.remember_end(&inside);
+            }
             self.device.report(inside.vendor().destroy_stream(self.raw));
         }
     }

@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use crossdock_plugin_cuda::Plugin as Cuda;
 use crossdock_sdk::abi::{Address, CopyArgs, MemoryKind, Status, StreamHandle};
 use crossdock_sdk::plugin::{
-    AsyncMemory as _, Error, HostEvents as _, Plugin as _, Register as _, Streams as _,
+    AsyncMemory as _, Error, HostEvents as _, Plugin as _, Register as _, Streams as _, Wrap as _,
 };
 
 use crate::driver::Driver;
@@ -226,9 +226,18 @@ fn what_a_destroyed_stream_of_another_device_waits_for_is_not_freed_before_it_sa
     }
     let (cuda, driver) = (open(), Driver::open());
     let event = cuda.event_create_host(0).unwrap();
-    let waiting = cuda.stream_create(1).unwrap();
-    cuda.stream_wait_event(waiting, event).unwrap();
-    cuda.stream_destroy(waiting).unwrap();
+    let own = cuda.stream_create(1).unwrap();
+    let context = driver.create_context(1);
+    let native = driver.create_stream();
+    driver.pop();
+    // SAFETY: it is destroyed after the close.
+    let theirs = unsafe { cuda.stream_wrap(1, native) }.unwrap();
+    for waiting in [own, theirs] {
+        cuda.stream_wait_event(waiting, event).unwrap();
+        cuda.stream_destroy(waiting).unwrap();
+    }
     drop(cuda);
+    driver.destroy_stream(native);
+    driver.destroy_context(context);
     assert_eq!(driver.leaks(), 0);
 }
