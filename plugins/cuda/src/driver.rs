@@ -19,7 +19,7 @@ use crate::structs::{Planes, PlanesSide, PoolProperties, RowsCopy, RowsSide};
 pub struct Cuda(pub(crate) Functions);
 
 impl Cuda {
-    /// A number that a function writes.
+    /// A device's attribute, by its number in the vendor's header.
     fn attribute_of(&self, ordinal: i32, key: c_int) -> Answer<c_int> {
         let mut value = 0;
         call!(self.cuDeviceGetAttribute(&raw mut value, key, ordinal))?;
@@ -42,8 +42,8 @@ impl Cuda {
         Ok(uuid)
     }
 
-    /// A text that a function of an error writes.
-    fn word(
+    /// A text about an error, which a function writes.
+    fn error_text(
         &self,
         code: Code,
         function: unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int,
@@ -117,8 +117,8 @@ impl Vendor for Cuda {
     }
 
     fn words_of(&self, code: Code) -> (String, String) {
-        let name = self.word(code, self.0.cuGetErrorName);
-        (name, self.word(code, self.0.cuGetErrorString))
+        let name = self.error_text(code, self.0.cuGetErrorName);
+        (name, self.error_text(code, self.0.cuGetErrorString))
     }
 
     fn count(&self) -> Answer<u32> {
@@ -221,10 +221,10 @@ impl Vendor for Cuda {
         let _left = call!(self.cuCtxPopCurrent_v2(&raw mut context));
     }
 
-    fn relax_captures(&self) -> i32 {
+    fn relax_captures(&self) -> Option<i32> {
         let mut mode = codes::RELAXED;
         let exchanged = call!(self.cuThreadExchangeStreamCaptureMode(&raw mut mode));
-        exchanged.map_or(0, |()| mode)
+        exchanged.ok().map(|()| mode)
     }
 
     fn mind_captures(&self, before: i32) {

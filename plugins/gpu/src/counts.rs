@@ -1,11 +1,12 @@
-//! Bytes of a device's memory in use. They are counted here: the vendor's pool counts memory as used until the stream
-//! that frees it got there.
+//! Bytes of a device's memory in use. They are counted here, since the vendor's pool still counts what `free` gave back
+//! until the stream of allocations got there. Memory that is freed on a stream counts as used until that stream got there,
+//! here too.
 
 use std::sync::Mutex;
 
 use crate::device::locked;
 
-/// Bytes in use now, and the most that there were.
+/// The counts of one device.
 #[derive(Debug, Default)]
 pub(crate) struct Counts(Mutex<Bytes>);
 

@@ -9,7 +9,8 @@ use crate::vendor::{Answer, Code, Vendor};
 pub(crate) struct Entered<'a, V: Vendor> {
     pub(crate) device: &'a Device<V>,
     before: u64,
-    captures: i32,
+    /// The mode for captures of others before, where it was changed.
+    captures: Option<i32>,
 }
 
 impl<'a, V: Vendor> Entered<'a, V> {
@@ -42,7 +43,9 @@ impl<'a, V: Vendor> Entered<'a, V> {
 
 impl<V: Vendor> Drop for Entered<'_, V> {
     fn drop(&mut self) {
-        self.vendor().mind_captures(self.captures);
+        if let Some(before) = self.captures {
+            self.vendor().mind_captures(before);
+        }
         self.vendor().leave(self.before);
     }
 }

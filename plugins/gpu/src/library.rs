@@ -1,4 +1,4 @@
-//! A vendor's library: looked for by its names, opened once, and never unloaded.
+//! A vendor's library: looked for by its names, opened by each probe and each open, and never unloaded.
 #![expect(
     unsafe_code,
     reason = "opens libraries, and looks for functions in them"
@@ -21,10 +21,11 @@ pub struct Library {
 
 impl Library {
     /// Opens a library by the first of its names that works. One that the process has already comes first: two
-    /// versions of a driver beside each other know nothing of each other's memory.
+    /// versions of a driver beside each other know nothing of each other's memory. `whose` names it in messages, as in
+    /// "NVIDIA's driver".
     ///
     /// # Errors
-    /// It is not there, or does not load. `whose` is what people call it.
+    /// It is not there, or does not load.
     pub fn open(names: &[&'static str], whose: &str) -> Result<Self, Unusable> {
         let opened = |name: &'static str, flags| {
             // SAFETY: loading the vendor's driver runs its initialisers, which is what the plugin is for.

@@ -238,7 +238,7 @@ impl<V: Vendor> AsyncMemory for Gpu<V> {
                 device: Arc::clone(&gone.device),
                 bytes: gone.counted(),
             }),
-            // The host function that gives it back counts it.
+            // Counted already, or by the host function that gives it back.
             Ok(None) => {}
             Err(_) => gone.device.counts.remove(gone.counted()),
         }

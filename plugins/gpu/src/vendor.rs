@@ -23,7 +23,7 @@ pub type HostFunction = unsafe extern "C" fn(*mut c_void);
 /// A vendor's driver, opened. Several threads call it at the same time; calls that submit to one stream of the contract
 /// come one at a time. Waits (`synchronize_*`) have no limit.
 ///
-/// A context has to be entered before a call. These need none: all under "Driver", `retain`, `release`, `enter`,
+/// A context has to be entered before a call. These need none: all under "Driver" (of `known`, see there), `retain`, `release`, `enter`,
 /// `can_reach`, and `query_stream`, by which a lost device is told.
 pub trait Vendor: Sized + std::fmt::Debug + Send + Sync + 'static {
     /// The plugin's self-description.
@@ -83,7 +83,8 @@ pub trait Vendor: Sized + std::fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// The driver's.
     fn attribute(&self, ordinal: i32, key: i32) -> Answer<i32>;
-    /// What the driver knows of an address, which is not followed; needs no context.
+    /// What the driver knows of an address, which is not followed. It is called without a context first; a driver that
+    /// needs one answers [`Sort::Stale`], and is asked again inside of one.
     ///
     /// # Errors
     /// The driver's.
@@ -109,8 +110,8 @@ pub trait Vendor: Sized + std::fmt::Debug + Send + Sync + 'static {
     /// Undoes [`Vendor::enter`].
     fn leave(&self, before: u64);
     /// Lets this thread make calls that a stream capture elsewhere would forbid or be ended by. Returns the mode
-    /// before, for [`Vendor::mind_captures`].
-    fn relax_captures(&self) -> i32;
+    /// before, for [`Vendor::mind_captures`]; none where that failed, and the mode is as it was.
+    fn relax_captures(&self) -> Option<i32>;
     /// Undoes [`Vendor::relax_captures`]: sets the mode back.
     fn mind_captures(&self, before: i32);
     /// Bytes of memory that are free, and all of them.

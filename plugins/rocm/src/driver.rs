@@ -45,7 +45,7 @@ impl Hip {
         Err(Code { number, call })
     }
 
-    /// A number that a function writes.
+    /// A device's attribute, by its number in the vendor's header.
     fn attribute_of(&self, ordinal: i32, key: c_int) -> Answer<c_int> {
         let mut value = 0;
         call!(self.hipDeviceGetAttribute(&raw mut value, key, ordinal))?;
@@ -57,8 +57,8 @@ impl Hip {
         self.attribute_of(ordinal, key).is_ok_and(|value| value > 0)
     }
 
-    /// A text that a function of an error writes.
-    fn word(
+    /// A text about an error, which a function writes.
+    fn error_text(
         &self,
         code: Code,
         function: unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int,
@@ -136,8 +136,8 @@ impl Vendor for Hip {
     }
 
     fn words_of(&self, code: Code) -> (String, String) {
-        let name = self.word(code, self.0.hipDrvGetErrorName);
-        (name, self.word(code, self.0.hipDrvGetErrorString))
+        let name = self.error_text(code, self.0.hipDrvGetErrorName);
+        (name, self.error_text(code, self.0.hipDrvGetErrorString))
     }
 
     fn count(&self) -> Answer<u32> {
@@ -196,10 +196,10 @@ impl Vendor for Hip {
         self.set_back(before);
     }
 
-    fn relax_captures(&self) -> i32 {
+    fn relax_captures(&self) -> Option<i32> {
         let mut mode = codes::RELAXED;
         let exchanged = call!(self.hipThreadExchangeStreamCaptureMode(&raw mut mode));
-        exchanged.map_or(0, |()| mode)
+        exchanged.ok().map(|()| mode)
     }
 
     fn mind_captures(&self, before: i32) {

@@ -1,5 +1,5 @@
-//! The runtime's functions, opened by their names. The compiler compares each declaration with AMD's for HIP 5.4, which
-//! those of HIP 6 and 7 agree with for these functions.
+//! The runtime's functions, opened by their names. The compiler compares each declaration, but that of the newer
+//! `hipStreamGetDevice`, with AMD's for HIP 5.4, which those of HIP 6 and 7 agree with for these functions.
 #![expect(unsafe_code, reason = "asks a library for its version")]
 #![expect(non_snake_case, reason = "functions have the runtime's names")]
 

@@ -102,7 +102,7 @@ impl Settings {
                 engine.idle = Some(PATIENCE);
             }
             "choices" => {
-                engine.notes_choices = value == "1";
+                engine.notes_choices = is_on(value)?;
                 engine.idle = Some(PATIENCE);
             }
             "queues" => engine.queues = value.parse().ok()?,

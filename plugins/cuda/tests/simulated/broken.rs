@@ -96,7 +96,7 @@ impl Vendor for Broken {
         fn retain(ordinal: i32) -> Answer<u64>;
         fn enter(ordinal: i32, context: u64) -> Answer<u64>;
         fn leave(before: u64) -> ();
-        fn relax_captures() -> i32;
+        fn relax_captures() -> Option<i32>;
         fn mind_captures(before: i32) -> ();
         fn memory_info() -> Answer<(u64, u64)>;
         fn allocate(bytes: u64) -> Answer<u64>;

@@ -212,7 +212,6 @@ impl Drop for Arena {
     }
 }
 
-/// `usize` and `u64` are the same on all systems that have enough address space for this.
 /// Whether the system has memory at each of these addresses. It is asked to write back nothing of it.
 pub(crate) fn is_mapped(start: u64, end: u64) -> bool {
     // SAFETY: a question for a number.
@@ -228,6 +227,7 @@ pub(crate) fn is_mapped(start: u64, end: u64) -> bool {
     unsafe { libc::msync(at, size(end - first), libc::MS_ASYNC) == 0 }
 }
 
+/// `usize` and `u64` are the same on all systems that have enough address space for this.
 pub(crate) fn size(bytes: u64) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }

@@ -14,11 +14,11 @@ pub enum ReportKind {
     HostRace,
     /// An operation uses memory after it was freed.
     UseAfterFree,
-    /// Memory is freed, and nothing orders the free after an operation that uses it.
+    /// Memory is freed or unregistered, and nothing orders that after an operation that uses it.
     FreeInUse,
     /// Nothing orders a use after the operation that allocates the memory.
     UseBeforeAllocation,
-    /// A range begins inside an allocation and ends behind it.
+    /// A range of memory is not inside of one allocation.
     OutOfBounds,
     /// Bytes are read that nobody wrote.
     Uninitialised,
@@ -30,7 +30,7 @@ pub enum ReportKind {
     Unrecorded,
     /// A host function called the engine.
     InHostFunction,
-    /// Host memory is registered twice, or unregistered that is not.
+    /// Host memory is registered twice, unregistered that is not, or freed while it is registered.
     Registration,
     /// Everything waits, and nothing can complete it.
     Standstill,

@@ -1,5 +1,5 @@
 //! Links between devices that lie (`peers=drops`, `peers=mirrors`): the driver says that one device reaches the memory of
-//! another, and its writes are dropped, or land in a mirror that it alone sees. HIP's copies come here too.
+//! another, and its copies of bytes are dropped, or land in a mirror that it alone sees. HIP's copies come here too.
 
 use super::entry::{Answer, Call};
 use super::objects::objects;
