@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+import crossdock as xd
+
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = Path(__file__).resolve().parent / "vendors"
 SEEDS = range(20 if os.environ.get("CROSSDOCK_LONG") == "1" else 1)
@@ -86,3 +88,11 @@ def test_each_wrong_claim_of_vendor_or_kind_is_corrected_or_refused(vendors: lis
 @pytest.mark.parametrize("vendor", ["cuda", "rocm"])
 def test_memory_that_is_called_another_devices_is_awaited_where_it_is(vendor: str, policy: str) -> None:
     simulated("claimed_order.py", [f"--{vendor}", "2", "--policy", policy], vendor, plugins=f"cpu,{vendor}")
+
+
+@pytest.mark.parametrize("policy", ["lazy", "seeded", "threads"])
+@pytest.mark.parametrize("waiting", ["rocm:0", "cpu:0", "opencl:0"])
+def test_a_context_ends_while_another_plugins_stream_waited_for_it(waiting: str, policy: str) -> None:
+    if waiting.startswith("opencl") and not any(device.type == "opencl" for device in xd.devices()):
+        pytest.skip("skipped: no device of OpenCL is here")
+    simulated("bridges.py", ["--cuda", "1", "--rocm", "1", "--policy", policy], waiting)

@@ -21,8 +21,8 @@ pub struct Library {
 
 impl Library {
     /// Opens a library by the first of its names that works. One that the process has already comes first: two
-    /// versions of a driver beside each other know nothing of each other's memory. `whose` names it in messages, as in
-    /// "NVIDIA's driver".
+    /// versions of a driver beside each other know nothing of each other's memory. `whose` names it in messages: the
+    /// vendor's name with what it calls its library.
     ///
     /// # Errors
     /// It is not there, or does not load.

@@ -294,7 +294,7 @@ fn who_waits_for_releases_too_short_learns_which_plugins_have_how_many() {
     first.complete(Status::OK).unwrap();
     let why = || runtime.wait_for_releases(Some(MOMENT)).unwrap_err().why();
     while why().contains("`cpu`") {}
-    assert!(why().contains("memory, 1 of plugin `asynchronous`: "));
+    assert!(why().contains("waited for, 1 of plugin `asynchronous`: "));
     last.complete(Status::OK).unwrap();
     runtime.wait_for_releases(LIMIT).unwrap();
 }

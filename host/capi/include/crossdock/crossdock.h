@@ -835,7 +835,9 @@ xd_error *xd_runtime_retire_plugin(const xd_runtime *runtime, const xd_plugin *p
 
 /** \brief Blocks until all memory that was freed before this call, while work on it was still
  * running, is given back, or is leaked because nobody can say whether the work is over. Then the
- * deleters of imported tensors have run. Waits for the plugins that this runtime lists,
+ * deleters of imported tensors have run. Where a stream of one plugin was made to wait for another
+ * plugin's work before this call, it also blocks until that work is over: nothing here asks for it
+ * any more then, and its stream's context may end. Waits for the plugins that this runtime lists,
  * and for those that it retired.
  * \param[in] limit_ns  The longest wait in nanoseconds, or ::XD_NO_LIMIT.
  * \return `XD_TIMEOUT`; `XD_EXITING` once the process exits, which leaves the rest to the system;

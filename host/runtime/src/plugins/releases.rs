@@ -36,14 +36,14 @@ thread_local! {
 /// that is in use.
 pub(crate) struct Release {
     give_back: Option<Box<dyn FnOnce() + Send>>,
-    _outstanding: Outstanding,
+    outstanding: Arc<Outstanding>,
 }
 
 impl Release {
     pub(crate) fn new(releases: &Arc<Releases>, give_back: impl FnOnce() + Send + 'static) -> Self {
         Self {
             give_back: Some(Box::new(give_back)),
-            _outstanding: Outstanding::new(releases),
+            outstanding: Outstanding::new(releases),
         }
     }
 
@@ -52,8 +52,13 @@ impl Release {
     pub(crate) fn by_plugin(releases: &Arc<Releases>) -> Self {
         Self {
             give_back: None,
-            _outstanding: Outstanding::new(releases),
+            outstanding: Outstanding::new(releases),
         }
+    }
+
+    /// Its place, for something that those who wait for it are to wait for too.
+    pub(crate) fn place(&self) -> Arc<Outstanding> {
+        Arc::clone(&self.outstanding)
     }
 
     /// Gives it back; at exit it is leaked instead. The caller knows that all work on it is over.
@@ -62,7 +67,7 @@ impl Release {
             return;
         };
         if let Some(give_back) = self.give_back.take() {
-            let _within = Within::new(self._outstanding.number);
+            let _within = Within::new(self.outstanding.number);
             give_back();
         }
     }
@@ -177,15 +182,15 @@ impl Releases {
     }
 }
 
-/// The place of one release among those that are outstanding.
+/// The place of one release, or of something else that is waited for with them, among those that are outstanding.
 #[derive(Debug)]
-struct Outstanding {
+pub(crate) struct Outstanding {
     number: u64,
     releases: Arc<Releases>,
 }
 
 impl Outstanding {
-    fn new(releases: &Arc<Releases>) -> Self {
+    pub(crate) fn new(releases: &Arc<Releases>) -> Arc<Self> {
         let within = WITHIN.get();
         let number = within.unwrap_or_else(|| NEXT.fetch_add(1, Ordering::SeqCst));
         *releases.state().open.entry(number).or_default() += 1;
@@ -194,7 +199,7 @@ impl Outstanding {
             HANDED_ON.fetch_add(1, Ordering::SeqCst);
         }
         let releases = Arc::clone(releases);
-        Self { number, releases }
+        Arc::new(Self { number, releases })
     }
 }
 

@@ -22,7 +22,7 @@ use crossdock_sdk::fence::fence;
 
 use crate::error::Error;
 use crate::hooks::plugin_hooks::OnQuarantine;
-use crate::plugins::releases::Release;
+use crate::plugins::releases::{Outstanding, Release};
 use crate::plugins::workers::{JobQueue, Polled, Workers};
 use crate::process::process_state;
 use crate::streams::event::Event;
@@ -164,9 +164,14 @@ fn waiting_stream(event: &Event) -> Result<InternalStream, Error> {
 pub(crate) fn after(event: Event, then: Then) -> Result<WaitMethod, Error> {
     let plugin = Arc::clone(event.device().plugin());
     let worker = then.worker(plugin.workers());
+    // Until the event was given up too: what it is an event of may end once nothing here waits any more.
+    let place = match &then {
+        Then::Release(release, _) => release.place(),
+        Then::Complete(..) => Outstanding::new(plugin.releases()),
+    };
     let waiting = Arc::new(Waiting {
         event,
-        then: Mutex::new(Some(then)),
+        then: Mutex::new(Some((then, place))),
         stream: Mutex::new(None),
     });
     let how = match by_host_call(&waiting, worker) {
@@ -196,7 +201,8 @@ pub(crate) fn release_after(mut work: Vec<Work>, release: Release) {
 #[derive(Debug)]
 struct Waiting {
     event: Event,
-    then: Mutex<Option<Then>>,
+    /// With the place by which those who wait for releases wait for this.
+    then: Mutex<Option<(Then, Arc<Outstanding>)>>,
     /// The stream that is to call the host function, until the function was called.
     stream: Mutex<Option<InternalStream>>,
 }
@@ -205,10 +211,10 @@ impl Waiting {
     /// Whether a stream is to wait for it.
     fn is_waited_for(&self) -> bool {
         let then = self.then.lock().unwrap_or_else(PoisonError::into_inner);
-        matches!(*then, Some(Then::Complete(..)))
+        matches!(*then, Some((Then::Complete(..), _)))
     }
 
-    fn take(&self) -> Option<Then> {
+    fn take(&self) -> Option<(Then, Arc<Outstanding>)> {
         self.then
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -233,7 +239,7 @@ impl Polled for Waiting {
 impl OnQuarantine for Waiting {
     /// The plugin may never come to the event, and nobody can ask it any more.
     fn quarantined(&self, error: &Error) {
-        if let Some(then) = self.take() {
+        if let Some((then, _place)) = self.take() {
             then.give_up(error.clone());
         }
     }
@@ -290,13 +296,17 @@ unsafe extern "C" fn arrive(word: *mut c_void) {
         let worker = arrival.worker.clone();
         let job = Box::new(move || {
             let waiting = arrival.waiting;
-            if let Some(then) = waiting.take() {
+            let place = waiting.take().map(|(then, place)| {
                 then.run(&waiting.event);
-            }
+                place
+            });
             let stream = waiting.stream().take();
             if let Some(stream) = stream {
                 stream.give_back();
             }
+            // The event first.
+            drop(waiting);
+            drop(place);
         });
         if let Err(lost) = worker.put(job) {
             // The thread is gone: dropping the job here would call hooks.
@@ -321,11 +331,16 @@ fn by_thread(waiting: &Arc<Waiting>, behind: Option<InternalStream>) -> Result<(
             false if lent.is_waited_for() => ask_until_over(&lent.event, None),
             false => block_until_over(&lent.event, None).map(drop),
         };
-        match (lent.take(), ended) {
-            (Some(then), Ok(())) => then.run(&lent.event),
-            (Some(then), Err(error)) => then.give_up(error),
-            (None, _) => {}
+        let Some((then, place)) = lent.take() else {
+            return;
+        };
+        match ended {
+            Ok(()) => then.run(&lent.event),
+            Err(error) => then.give_up(error),
         }
+        // The event first.
+        drop(lent);
+        drop(place);
     };
     let fenced = move || {
         let _caught = fence(wait);
@@ -335,7 +350,7 @@ fn by_thread(waiting: &Arc<Waiting>, behind: Option<InternalStream>) -> Result<(
         return Ok(());
     };
     let error = Error::exhausted("start a thread that waits", error);
-    if let Some(then) = waiting.take() {
+    if let Some((then, _place)) = waiting.take() {
         then.give_up(error.clone());
     }
     Err(error)

@@ -16,7 +16,8 @@ use crate::process::process_state;
 impl Runtime {
     /// Blocks until all memory that was dropped before this call, while work on it was still running,
     /// is given back, or is leaked because nobody can say whether the work is over; `None` is no
-    /// limit. Waits for the plugins that this runtime lists, and for those that were retired here.
+    /// limit. Waits for the plugins that this runtime lists, and for those that were retired here; and until no
+    /// thread waits any more for work of theirs in the name of another plugin's stream, of waits before this call.
     ///
     /// # Errors
     /// [`Error::Hook`]: `TIMEOUT`, or `EXITING` once the process exits, which leaves the rest to the
@@ -74,7 +75,7 @@ pub(crate) fn wait_for_all(
         return Ok(());
     }
     let why = format!(
-        "work still uses dropped memory, {}: synchronize the streams of that work, or wait longer",
+        "work still uses dropped memory, or is waited for, {}: synchronize the streams of that work, or wait longer",
         left.join(", ")
     );
     Err(late.hooks().failure(operation, Status::TIMEOUT, &why))

@@ -156,7 +156,7 @@ fn unlock_behind(rocm: &Rocm, gate: EventHandle, word: usize) {
     std::thread::scope(|scope| {
         let pointer = || std::ptr::with_exposed_provenance_mut(word);
         let unlocking = scope.spawn(move || rocm.unregister_host(0, pointer()));
-        for _ in 0..1000 {
+        for _ in 0..200 {
             std::thread::yield_now();
         }
         assert!(!unlocking.is_finished());
