@@ -96,3 +96,13 @@ def test_a_context_ends_while_another_plugins_stream_waited_for_it(waiting: str,
     if waiting.startswith("opencl") and not any(device.type == "opencl" for device in xd.devices()):
         pytest.skip("skipped: no device of OpenCL is here")
     simulated("bridges.py", ["--cuda", "1", "--rocm", "1", "--policy", policy], waiting)
+
+
+def test_the_example_of_two_vendors_in_the_documents_runs(tmp_path: Path) -> None:
+    pytest.importorskip("numba.cuda", reason="skipped: numba is not installed")
+    page = (ROOT / "docs/rocm.md").read_text()
+    (example,) = re.findall(r"```python\n(import types\n.*?)```", page, re.DOTALL)
+    around = (SCRIPTS / "example.py").read_text()
+    script = tmp_path / "example.py"
+    script.write_text(around.replace("# The example.\n", example))
+    simulated(str(script), ["--cuda", "1", "--rocm", "1"])
