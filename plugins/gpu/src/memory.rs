@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "memory is freed by its address")]
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use crossdock_sdk::abi::{MemoryKind, Status};
 use crossdock_sdk::deadline::{Deadline, limit};
@@ -32,7 +32,9 @@ pub(crate) struct Allocation<V: Vendor> {
     /// Ends of the work that may still use registered memory.
     users: Mutex<Vec<Arc<NativeEvent<V>>>>,
     /// The devices that host memory is registered for.
-    pub(crate) holders: Mutex<Vec<u32>>,
+    pub(crate) holders: Mutex<Vec<Arc<Device<V>>>>,
+    /// Why nobody can tell whether work is over that used registered memory: its device was lost.
+    abandoned: OnceLock<Fault>,
 }
 
 /// Where memory came from.
@@ -57,7 +59,18 @@ impl<V: Vendor> Allocation<V> {
             ready: Mutex::default(),
             users: Mutex::default(),
             holders: Mutex::default(),
+            abandoned: OnceLock::new(),
         }
+    }
+
+    /// The device whose memory it is. What several have registered is that of one which is not lost.
+    pub(crate) fn working_device(&self) -> Arc<Device<V>> {
+        let working = self.device.is_lost().then(|| {
+            let holders = locked(&self.holders);
+            holders.iter().find(|device| !device.is_lost()).cloned()
+        });
+        let working = working.flatten();
+        working.unwrap_or_else(|| Arc::clone(&self.device))
     }
 
     /// What memory it is.
@@ -311,16 +324,35 @@ impl<V: Vendor> Allocation<V> {
         // The driver is asked without the lock. A failure may be the question's, and the work may still run.
         let is_over = |user: &Arc<NativeEvent<V>>| user.progress() == Ok(Progress::Done);
         let over: Vec<_> = users.into_iter().filter(is_over).collect();
+        self.forget_users(&over);
+    }
+
+    fn forget_users(&self, over: &[Arc<NativeEvent<V>>]) {
         let is_left = |user: &Arc<NativeEvent<V>>| !over.iter().any(|one| Arc::ptr_eq(one, user));
         locked(&self.users).retain(is_left);
     }
 
-    /// Waits for all work that uses registered memory.
+    /// Remembers that nobody can tell whether work is over that uses registered memory: its device was lost.
+    pub(crate) fn abandon(&self, loss: &Fault) {
+        self.abandoned.get_or_init(|| loss.clone());
+    }
+
+    /// Waits for all work that uses registered memory. Nobody can tell when that of a lost device is over: then this
+    /// fails, each time.
     pub(crate) fn wait_for_users(&self) -> Result<(), Fault> {
-        let users = std::mem::take(&mut *locked(&self.users));
-        for user in users {
-            user.wait(Deadline::after(None))?;
+        if let Some(failure) = self.abandoned.get() {
+            return Err(failure.clone());
         }
+        let users = locked(&self.users).clone();
+        for user in &users {
+            match user.wait(Deadline::after(None))? {
+                Progress::Failed(fault) if fault.status == Status::DEVICE_LOST => {
+                    return Err(fault);
+                }
+                Progress::Failed(_) | Progress::Done | Progress::Running => {}
+            }
+        }
+        self.forget_users(&users);
         Ok(())
     }
 }

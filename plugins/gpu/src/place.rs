@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crossdock_sdk::abi::{MemoryKind, Side};
+use crossdock_sdk::abi::{MemoryKind, Side, Status};
 
 use crate::current::Entered;
 use crate::device::Device;
@@ -64,11 +64,7 @@ impl<V: Vendor> Place<V> {
     /// Remembers that work on the stream uses host memory that may be unlocked. Where its end cannot be marked, this
     /// thread waits for it: nobody could say later whether the memory is free.
     pub(crate) fn used_on(&self, inside: &Entered<'_, V>, stream: &Stream<V>) -> Result<(), Fault> {
-        let registered = self
-            .allocation
-            .as_ref()
-            .filter(|found| found.is_registered());
-        let Some(registered) = registered else {
+        let Some(registered) = self.registered() else {
             return Ok(());
         };
         let mark = || NativeEvent::record_for_good(stream, inside);
@@ -78,6 +74,23 @@ impl<V: Vendor> Place<V> {
         };
         registered.used_until(&point);
         Ok(())
+    }
+
+    /// Remembers of host memory that may be unlocked that work with it was begun on a device which is lost: nobody can
+    /// tell whether that is over.
+    pub(crate) fn left_by(&self, ends: [&Result<(), Fault>; 2]) {
+        let is_loss = |fault: &&Fault| fault.status == Status::DEVICE_LOST;
+        let mut failures = ends.into_iter().filter_map(|end| end.as_ref().err());
+        if let Some(registered) = self.registered()
+            && let Some(loss) = failures.find(is_loss)
+        {
+            registered.abandon(loss);
+        }
+    }
+
+    fn registered(&self) -> Option<&Allocation<V>> {
+        let allocation = self.allocation.as_deref();
+        allocation.filter(|found| found.is_registered())
     }
 }
 
@@ -106,7 +119,7 @@ impl<V: Vendor> Gpu<V> {
             return Ok(Place {
                 address,
                 kind: Some(found.kind()),
-                device: Some(Arc::clone(&found.device)),
+                device: Some(found.working_device()),
                 context: None,
                 allocation: Some(found),
             });

@@ -29,6 +29,7 @@ use crate::native::NativeEvent;
 use crate::place::Reach;
 use crate::pointers::{Pointers, describe, describe_foreign, memory_kind, word_of};
 use crate::stream::Stream;
+use crate::transfer::unlock;
 use crate::vendor::{Kind, Sort, Vendor};
 
 /// A vendor's devices, opened.
@@ -319,7 +320,7 @@ impl<V: Vendor> Gpu<V> {
         operation: &'static str,
         made: Allocation<V>,
     ) -> Result<Address, Fault> {
-        let entered = self.pointers.insert(operation, made)?;
+        let entered = self.pointers.insert(operation, Arc::new(made))?;
         Ok(Address::pointer(entered.address))
     }
 
@@ -399,11 +400,14 @@ impl<V: Vendor> Drop for Gpu<V> {
         self.end_links();
         for left in self.pointers.drain() {
             let ended = if left.is_registered() {
-                self.unlock(&left)
+                unlock(&left)
             } else {
                 left.free()
             };
-            if let Err(fault) = ended {
+            // What is registered for a lost device stays so.
+            if let Err(fault) = ended
+                && fault.status != Status::DEVICE_LOST
+            {
                 log::warn!(target: TARGET, "{fault}");
             }
         }

@@ -29,9 +29,8 @@ impl<V: Vendor> Pointers<V> {
     pub(crate) fn insert(
         &self,
         operation: &'static str,
-        allocation: Allocation<V>,
+        new: Arc<Allocation<V>>,
     ) -> Result<Arc<Allocation<V>>, Fault> {
-        let new = Arc::new(allocation);
         let number = self.known.insert(operation, Arc::clone(&new))?;
         let range = PointerEntry::new(new.address, new.size, new.id, number);
         self.addresses.insert(range).map_err(|error| {
@@ -79,10 +78,11 @@ pub(crate) fn describe<V: Vendor>(found: &Allocation<V>, address: u64) -> Pointe
     if found.is_registered() {
         flags = flags.with(PointerFlags::FOREIGN);
     }
-    let home = found.device.known_home();
+    let device = found.working_device();
+    let home = device.known_home();
     PointerInfo {
         kind: memory_kind(kind),
-        device: found.device.index,
+        device: device.index,
         base: Address::pointer(found.address),
         size: found.size,
         allocation_id: found.id,

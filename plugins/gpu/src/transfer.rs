@@ -2,11 +2,12 @@
 #![expect(unsafe_code, reason = "host addresses arrive as plain words")]
 
 use std::ffi::c_void;
+use std::sync::Arc;
 
 use crossdock_sdk::abi::{FillArgs, Status, StreamHandle, StridedArgs};
 use crossdock_sdk::plugin::{Error, Fill, Register, Strided};
 
-use crate::device::locked;
+use crate::device::{Device, locked};
 use crate::fault::Fault;
 use crate::memory::{Allocation, Source};
 use crate::place::Reach;
@@ -65,12 +66,12 @@ impl<V: Vendor> Register for Gpu<V> {
             return Err(Fault::invalid(operation, "the address is null").into());
         }
         if let Some(known) = self.pointers.find(address) {
-            return Ok(hold_again(&known, device.index, address, size)?);
+            return Ok(hold_again(&known, device, address, size)?);
         }
         let made = Allocation::new(device, address, size, Source::Registered);
-        locked(&made.holders).push(device.index);
+        locked(&made.holders).push(Arc::clone(device));
         // Into the table before it is locked: the table refuses ranges that overlap.
-        self.pointers.insert(operation, made)?;
+        self.pointers.insert(operation, Arc::new(made))?;
         let inside = device.enter(operation);
         let done = inside.and_then(|inside| {
             // SAFETY: the caller vouches for the range until it is unregistered.
@@ -90,56 +91,59 @@ impl<V: Vendor> Register for Gpu<V> {
     fn unregister_host(&self, device: u32, pointer: *mut c_void) -> Result<(), Error> {
         let operation = "unregister_host";
         self.driver.process.check(operation)?;
-        let device = self.device(device, operation)?.index;
+        let device = self.device(device, operation)?;
         let address = pointer.expose_provenance() as u64;
         let found = self.pointers.find(address);
         let found = found.filter(|found| found.address == address && found.is_registered());
         let found = found.ok_or_else(not_registered)?;
-        let (was_held, is_left) = {
+        let is_left = {
             let mut holders = locked(&found.holders);
-            let before = holders.len();
-            holders.retain(|holder| *holder != device);
-            (holders.len() < before, !holders.is_empty())
+            let place = holders
+                .iter()
+                .position(|holder| Arc::ptr_eq(holder, device));
+            let place = place.ok_or_else(not_registered)?;
+            // Memory of a lost device stays registered for it, and so for the others too.
+            device.check(operation)?;
+            holders.swap_remove(place);
+            !holders.is_empty()
         };
-        if !was_held {
-            return Err(not_registered().into());
-        }
         if is_left {
             return Ok(());
         }
         let is_registered = Allocation::is_registered;
         let gone = self.pointers.remove(address, operation, is_registered)?;
-        Ok(self.unlock(&gone)?)
+        Ok(unlock(&gone).inspect_err(|_| {
+            // It is locked as before.
+            locked(&gone.holders).push(Arc::clone(device));
+            drop(self.pointers.insert(operation, gone));
+        })?)
     }
 }
 
-impl<V: Vendor> Gpu<V> {
-    /// Waits for the work that uses host memory, and unlocks it.
-    pub(crate) fn unlock(&self, gone: &Allocation<V>) -> Result<(), Fault> {
-        if gone.device.is_lost() {
-            return Ok(());
-        }
-        gone.wait_for_users()?;
-        let inside = gone.device.enter("unregister_host")?;
-        // SAFETY: the work that uses it is over, and nobody finds it any more.
-        inside.ask(|vendor| unsafe { vendor.unlock(gone.address) })
-    }
+/// Waits for the work that uses host memory, and unlocks it. Where a device that locked it or worked with it is lost,
+/// it stays locked: the driver no longer unlocks it, or nobody can tell whether that work is over.
+pub(crate) fn unlock<V: Vendor>(gone: &Allocation<V>) -> Result<(), Fault> {
+    gone.wait_for_users()?;
+    let inside = gone.device.enter("unregister_host")?;
+    // SAFETY: the work that uses it is over, and nobody finds it any more.
+    inside.ask(|vendor| unsafe { vendor.unlock(gone.address) })
 }
 
 /// Registers memory for one more device. It is locked already, and all devices reach locked memory.
 fn hold_again<V: Vendor>(
     known: &Allocation<V>,
-    device: u32,
+    device: &Arc<Device<V>>,
     address: u64,
     size: u64,
 ) -> Result<(), Fault> {
     let mut holders = locked(&known.holders);
     let is_same = known.is_registered() && known.address == address && known.size == size;
-    if !is_same || holders.is_empty() || holders.contains(&device) {
+    let is_known = holders.iter().any(|holder| Arc::ptr_eq(holder, device));
+    if !is_same || holders.is_empty() || is_known {
         let why = "a part of it is registered or allocated here already";
         return Err(Fault::new(Status::CONFLICT, "register_host", why));
     }
-    holders.push(device);
+    holders.push(Arc::clone(device));
     Ok(())
 }
 

@@ -72,6 +72,9 @@ impl<'a, V: Vendor> Site<'a, V> {
         // Also after a refusal: a part of the work may be on the stream.
         let noted = places.map(|place| place.used_on(&inside, stream));
         let noted = noted.into_iter().fold(Ok(()), Result::and);
+        places
+            .iter()
+            .for_each(|place| place.left_by([&done, &noted]));
         done.and(noted.map_err(Fault::of_begun))
     }
 
@@ -126,6 +129,9 @@ impl<'a, V: Vendor> Site<'a, V> {
             // A stream that failed is not used again.
             self.device.report(inside.vendor().destroy_stream(stream));
         }
+        places
+            .iter()
+            .for_each(|place| place.left_by([&put, &ended]));
         put.and(ended)
     }
 }

@@ -40,7 +40,7 @@ typedef int32_t xd_status;
 /** The device stopped working. It stays so for the plugin, which answers it from then on for all that
  * needs the device; the host keeps no record of it, and asks again each time. What is given back, and
  * what the plugin knows by itself, needs no device: memory of a lost one is gone with it, and `free`
- * succeeds. */
+ * succeeds. Memory of the host is not gone: see `unregister_host`. */
 #define XD_DEVICE_LOST 10
 /** The address does not belong to this plugin or to the kind that was claimed. */
 #define XD_NOT_OWNER 11

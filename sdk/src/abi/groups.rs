@@ -211,10 +211,14 @@ pub struct RegisterHooks {
     /// in flight, since another thread may submit some meanwhile: it is made all the same, and where it needs
     /// the lock, this waits for it.
     ///
+    /// Nobody can tell whether work of a lost device is over. So this fails for a lost device, and for another
+    /// one where a lost one locked the memory or may still work with it: it stays registered, and the caller
+    /// keeps it for good. Other devices can register it all the same.
+    ///
     /// Threads: any.
     /// Blocks:  may: for work on this memory, never for other work.
     /// Owns:    nothing afterwards.
-    /// Errors:  `NOT_OWNER` when it was not registered.
+    /// Errors:  `NOT_OWNER` when it was not registered; `DEVICE_LOST`.
     /// Since:   table 1.0.
     pub unregister_host: Option<
         unsafe extern "C" fn(

@@ -46,7 +46,7 @@ statuses! {
     /// The device stopped working. It stays so for the plugin, which answers it from then on for all
     /// that needs the device; the host keeps no record of it, and asks again each time. What is given
     /// back, and what the plugin knows by itself, needs no device: memory of a lost one is gone with it,
-    /// and `free` succeeds.
+    /// and `free` succeeds. Memory of the host is not gone: see `unregister_host`.
     DEVICE_LOST = 10;
     /// The address does not belong to this plugin or to the kind that was claimed.
     NOT_OWNER = 11;

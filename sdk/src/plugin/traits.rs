@@ -297,7 +297,8 @@ pub trait Register: Plugin {
     /// made all the same: it may wait for that, and never for other work.
     ///
     /// # Errors
-    /// `NOT_OWNER`.
+    /// `NOT_OWNER`; `DEVICE_LOST` where the device is lost, or a lost one locked the memory or may still work
+    /// with it: it stays registered.
     fn unregister_host(&self, device: u32, pointer: *mut c_void) -> Result<(), Error>;
 }
 

@@ -1186,7 +1186,9 @@ xd_error *xd_tensor_to(const xd_tensor *tensor, const xd_device *device,
 xd_error *xd_tensor_register(const xd_tensor *tensor, const xd_device *device,
                              xd_registration **registration);
 
-/** \brief Ends a registration: the memory is unlocked once no work uses it, for which this call does not wait. */
+/** \brief Ends a registration: the memory is unlocked once no work uses it, for which this call does not wait.
+ *
+ * Where the device is lost, or another one that used the memory, it stays locked: it is kept, and a counted leak. */
 void xd_registration_free(xd_registration *registration);
 /**@}*/
 

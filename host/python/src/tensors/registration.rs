@@ -20,7 +20,8 @@ struct Registration(Mutex<Option<Handle<XdRegistration>>>);
 
 #[pymethods]
 impl Registration {
-    /// Ends it: the memory is unlocked once no work uses it, for which this does not wait. Later calls do
+    /// Ends it: the memory is unlocked once no work uses it, for which this does not wait. Where the device is
+    /// lost, or another one that used the memory, it stays locked and is never given back. Later calls do
     /// nothing.
     fn close(&self, py: Python<'_>) {
         let mut place = self.0.lock().unwrap_or_else(PoisonError::into_inner);

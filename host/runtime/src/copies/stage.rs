@@ -128,8 +128,11 @@ fn move_parts(dst: &Tensor, src: &Tensor, parts: &Parts) -> Result<(), Error> {
     }
     let chunk = chunks.lease([src.device().in_plugin(), dst.device().in_plugin()])?;
     while let Some(part) = next {
-        read(src, &chunk, part)?;
-        write(dst, &chunk, part)?;
+        let moved = read(src, &chunk, part).and_then(|()| write(dst, &chunk, part));
+        if let Err(error) = moved {
+            chunk.fail(&error);
+            return Err(error);
+        }
         next = parts.take();
     }
     Ok(())

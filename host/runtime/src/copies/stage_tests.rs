@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use crossdock_sdk::dlpack::{Dtype, Layout};
 
 use crate::devices::shared::Shared;
+use crate::process::process_state::counted_leaks;
 use crate::route_data::chunks::PER_COPY;
 use crate::route_data::costs::CostCache;
 use crate::route_data::kinds::{RouteChoice, RouteKind};
@@ -160,6 +161,30 @@ fn a_leg_that_fails_ends_the_copy_and_leaves_nothing_behind() {
             for asked in [asked::<4>(), asked::<5>()] {
                 assert_eq!((asked.live.load(SeqCst), asked.locked.load(SeqCst)), (0, 0));
             }
+        }
+    }
+}
+
+#[test]
+fn a_chunk_that_a_lost_device_may_use_is_neither_used_again_nor_given_back() {
+    for is_reader in [true, false] {
+        let shared = shared();
+        let (from, to) = (device::<30>(&shared), device::<31>(&shared));
+        let [reader, writer] = [asked::<30>(), asked::<31>()];
+        let (layout, bytes) = pattern(20 * CHUNK);
+        let source = Tensor::from_bytes(&from, &layout, &bytes).unwrap();
+        let fails = if is_reader { reader } else { writer };
+        let (locked, leaks) = (reader.locked.load(SeqCst), counted_leaks());
+        fails.loses.store(true, SeqCst);
+        fails.failing.store(fails.copies.load(SeqCst) + 3, SeqCst);
+        let error = source.to(&to, STAGED).unwrap_err();
+        assert!(error.why().contains("this one was to fail"), "{error}");
+        fails.loses.store(false, SeqCst);
+        assert!(counted_leaks() > leaks);
+        // All that are idle are given back; that one is not among them.
+        shared.chunks().forget(from.plugin());
+        for asked in [reader, writer] {
+            assert_eq!(asked.locked.load(SeqCst), locked + 1);
         }
     }
 }

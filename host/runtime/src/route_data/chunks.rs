@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crossdock_sdk::abi::Side;
+use crossdock_sdk::abi::{Side, Status};
 
 use crate::error::Error;
 use crate::hooks::panics::Panics;
@@ -20,7 +20,8 @@ pub(crate) struct Chunks {
     idle: Mutex<Vec<Chunk>>,
 }
 
-/// A chunk in use; it goes back to its runtime when dropped, unless a hook that it was lent to panicked.
+/// A chunk in use; it goes back to its runtime when dropped, unless a hook that it was lent to panicked or a device
+/// that may have it was lost.
 #[derive(Debug)]
 pub(crate) struct Lease<'a> {
     /// `None` only while it is dropped.
@@ -115,6 +116,15 @@ impl Lease<'_> {
     /// The memory as one side of a copy.
     pub(crate) const fn side(&self) -> Side {
         self.side
+    }
+
+    /// Leaks the chunk where a copy from or to it failed with its device: nobody can tell whether that is over.
+    pub(crate) fn fail(mut self, error: &Error) {
+        if error.status() == Some(Status::DEVICE_LOST)
+            && let Some(chunk) = self.chunk.take()
+        {
+            process_state::leak(chunk);
+        }
     }
 }
 

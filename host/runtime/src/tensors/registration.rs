@@ -14,7 +14,8 @@ use crate::tensors::tensor::Tensor;
 /// before it is made.
 ///
 /// It keeps the memory. Dropped, it ends: the memory is unlocked once no work uses it, for which the drop does
-/// not wait.
+/// not wait. Where the device is lost, or another one that used the memory, it stays locked: it is kept, and a
+/// counted leak.
 #[derive(Debug)]
 pub struct Registration(
     /// A view of the memory, which ends as views do.

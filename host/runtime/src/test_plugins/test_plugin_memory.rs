@@ -5,7 +5,7 @@
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::collections::BTreeSet;
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -29,6 +29,8 @@ pub(crate) struct Asked {
     pub(crate) copies: AtomicU64,
     /// The copy with this number fails; 0: none.
     pub(crate) failing: AtomicU64,
+    /// Whether the device is lost by that.
+    pub(crate) loses: AtomicBool,
     /// Each copy takes so many microseconds for each KiB, on top of what it takes.
     pub(crate) slowness: AtomicU64,
     /// The first copy takes so many microseconds, on top of what it takes.
@@ -46,6 +48,7 @@ impl Asked {
         Self {
             copies: AtomicU64::new(0),
             failing: AtomicU64::new(0),
+            loses: AtomicBool::new(false),
             slowness: AtomicU64::new(0),
             first: AtomicU64::new(0),
             live: AtomicU64::new(0),
@@ -56,7 +59,7 @@ impl Asked {
     }
 }
 
-static ASKED: [Asked; 30] = [const { Asked::new() }; 30];
+static ASKED: [Asked; 32] = [const { Asked::new() }; 32];
 
 /// What plugin `N` was asked.
 pub(crate) fn asked<const N: usize>() -> &'static Asked {
@@ -136,7 +139,11 @@ impl<const N: usize> crossdock_sdk::plugin::Plugin for Far<N> {
         asked.longest.fetch_max(args.bytes, SeqCst);
         let number = asked.copies.fetch_add(1, SeqCst) + 1;
         if number == asked.failing.load(SeqCst) {
-            return Err(Error::new(Status::VENDOR, "copy", "this one was to fail"));
+            let status = match asked.loses.load(SeqCst) {
+                true => Status::DEVICE_LOST,
+                false => Status::VENDOR,
+            };
+            return Err(Error::new(status, "copy", "this one was to fail"));
         }
         let once = if number == 1 {
             asked.first.load(SeqCst)

@@ -9,7 +9,7 @@
 //! | `addresses`, `claims`, `masks` | whose an address is, what others say of it, which device a number means |
 //! | `memory`, `frees`, `deleters` | what is kept, how each kind of memory goes back, deleters of others |
 //! | `copies`, `contexts`, `captures`, `peers` | copies on streams, contexts and captures of others, links |
-//! | `faults`, `fault_case`, `fault_cases`, `losses` | calls that fail, lost devices |
+//! | `faults`, `fault_case`, `fault_cases`, `losses`, `lost_memory` | calls that fail, lost devices |
 //! | `lacking`, `optional` | functions that a driver lacks |
 //! | `broken`, `defects` | a driver layer with one mistake, and what the checker says of each mistake |
 //! | `forks` | the child of a fork |
@@ -45,6 +45,7 @@ mod frees;
 mod hooks;
 mod lacking;
 mod losses;
+mod lost_memory;
 mod masks;
 mod memory;
 mod optional;
