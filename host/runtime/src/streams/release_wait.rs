@@ -75,7 +75,8 @@ pub(crate) fn wait_for_all(
         return Ok(());
     }
     let why = format!(
-        "work still uses dropped memory, or is waited for, {}: synchronize the streams of that work, or wait longer",
+        "work still uses dropped memory, or is waited for, {}: synchronize the streams of that work, \
+         or wait longer",
         left.join(", ")
     );
     Err(late.hooks().failure(operation, Status::TIMEOUT, &why))
