@@ -145,7 +145,7 @@ functions! {
 macro_rules! call {
     ($cuda:ident.$name:ident($($argument:expr),* $(,)?)) => {
         // SAFETY: the arguments are what the driver's header asks for: out-parameters of this function's own, and
-        // handles and memory for which the caller of this method vouches.
+        // handles that are alive, as `Vendor` asks, and memory for which the caller of an unsafe method vouches.
         $crate::functions::checked(stringify!($name), unsafe { ($cuda.0.$name)($($argument),*) })
     };
     ($cuda:ident.$name:ident?($($argument:expr),* $(,)?)) => {

@@ -23,7 +23,7 @@ pub enum Sort {
     Invalid,
     /// A handle is wrong, or its object is gone.
     Stale,
-    /// There is too little memory, of the host or the device: the call tells which.
+    /// There is too little memory, of the host or of the device: which, the call that was made tells.
     OutOfMemory,
     /// Not offered here.
     Unsupported,
@@ -53,7 +53,8 @@ pub enum Sort {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Unusable {
-    /// It is not there, or none that this plugin is for: what was looked for, and where.
+    /// It is not there, or none that this plugin is for: what was looked for, and where. Like the others a part of a
+    /// sentence, without a full stop, which people are shown.
     Absent(String),
     /// It is too old: which version it has, and which is needed.
     TooOld(String),
@@ -70,19 +71,19 @@ pub enum Unusable {
 pub struct Facts {
     /// The device's name.
     pub name: String,
-    /// Identity across processes.
+    /// The same in every process; zeros where there is none.
     pub uuid: [u8; 16],
     /// `domain:bus:device.function`, or empty.
     pub pci_bus_id: String,
-    /// All bytes of its memory.
+    /// Its memory, in bytes.
     pub total_memory: u64,
     /// Whether it has pools of memory in stream order.
     pub has_pools: bool,
     /// Whether it has managed memory that the host uses together with it.
     pub has_managed: bool,
-    /// Whether its streams wait for words in memory.
+    /// Whether its streams can wait for 32 bits of pinned memory: else the plugin has no host events.
     pub waits_for_words: bool,
-    /// The longest distance between rows of a copy.
+    /// The longest distance between rows of a copy, in bytes. Crossdock packs what has a longer one.
     pub longest_pitch: u64,
 }
 
@@ -97,7 +98,7 @@ pub enum Kind {
     Device,
     /// The host's, locked.
     Pinned,
-    /// Managed: it migrates between the host and devices.
+    /// Managed: it migrates between the host and devices. In copies it counts as a device's.
     Managed,
 }
 
@@ -110,15 +111,16 @@ pub enum Kind {
 pub struct Known {
     /// What memory it is.
     pub kind: Kind,
-    /// The owning device's ordinal in the driver.
+    /// The ordinal of the device whose it is, or that host memory was allocated or registered for.
     pub ordinal: i32,
-    /// First byte of the allocation.
+    /// First byte of the allocation; the asked address where `size` is 0.
     pub base: u64,
-    /// Bytes of the allocation.
+    /// Bytes of the allocation; 0 where the driver does not say, and no bounds are checked.
     pub size: u64,
-    /// A number of this allocation, which no other one of the process has.
+    /// A number of this allocation, which no other one of the process has that is alive, without the highest bit; 0 where
+    /// the driver has none.
     pub id: u64,
-    /// Its context.
+    /// The context that it was allocated in; 0 where the driver does not say.
     pub context: u64,
     /// Where the host reaches the asked address, or 0.
     pub host_pointer: u64,
@@ -139,7 +141,7 @@ pub enum Way {
     ToHost,
     /// From device memory to device memory of the same context.
     Inside,
-    /// From one host memory to another.
+    /// From one memory of the host to another, both pinned or registered.
     AmongHost,
 }
 
@@ -160,7 +162,8 @@ pub struct Rows {
     pub rows: u64,
 }
 
-/// A copy of rows and planes.
+/// A copy of rows and planes, whose sides do not overlap. All extents are at least 1, each pitch at least `width`. One
+/// plane may be copied by a call for rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(
     clippy::exhaustive_structs,
@@ -190,9 +193,9 @@ pub struct Column {
     pub address: u64,
     /// 1, 2 or 4 bytes; with gaps `WIDEST_WITH_GAPS` at most.
     pub unit: u64,
-    /// The low bytes count.
+    /// Its low `unit` bytes, in the processor's order.
     pub value: u32,
-    /// Units.
+    /// How many units, at least 1.
     pub count: u64,
     /// Bytes from unit to unit: `unit` where there are no gaps.
     pub pitch: u64,

@@ -70,7 +70,8 @@ pub(crate) unsafe fn bounced<V: Vendor>(
     let calls = &inside.device.calls;
     let put = |lane: u64, to: u64, from: u64, bytes: u64| {
         let part = Part { to, from, bytes };
-        calls.put(inside, lane, part.under(&permit))
+        // SAFETY: by the caller's promise, and as the permit is withdrawn where the copy is refused.
+        calls.put(inside, lane, unsafe { part.under(&permit) })
     };
     if dst.is_host() && src.is_host() {
         return put(on, dst.address, src.address, bytes);
@@ -83,7 +84,8 @@ pub(crate) unsafe fn bounced<V: Vendor>(
     });
     let part = |(start, length): (u64, u64), Lane { stream, block }: Lane| {
         let copy = |way, to, from| {
-            // SAFETY: the block is the lane's, and the other side is valid by the caller's promise.
+            // SAFETY: the lane's stream uses its block in its order, and a block goes back only behind that stream
+            // (`give_back`, `end_bounce`); the other side is valid by the caller's promise.
             inside.ask(|vendor| unsafe { vendor.copy(way, to, from, length, stream) })
         };
         if src.is_pageable() {
@@ -138,8 +140,9 @@ fn join<V: Vendor>(
     let Some(helper) = lanes.get(1) else {
         return Ok(());
     };
-    let end = NativeEvent::record(&stream.device, inside, stream.context, helper.stream);
-    let end = end.inspect_err(|_| {
+    let mark = || NativeEvent::record(&stream.device, inside, stream.context, helper.stream);
+    // This thread may be who lets the work go on, so it waits only if a second try fails too.
+    let end = mark().or_else(|_| mark()).inspect_err(|_| {
         let _over = finish(inside, helper.stream);
     })?;
     follow(inside, on, &end)
@@ -323,22 +326,27 @@ struct Part {
 
 impl Part {
     /// The host function that moves the part, if the permit still holds then.
-    fn under(self, permit: &Arc<Permit>) -> Function {
+    ///
+    /// # Safety
+    /// - Both sides are valid until the part was moved, or the permit is withdrawn, and do not overlap.
+    unsafe fn under(self, permit: &Arc<Permit>) -> Function {
         let permit = Arc::clone(permit);
         Box::new(move || {
             let is_withdrawn = locked(&permit.is_withdrawn);
             if !*is_withdrawn {
-                self.copy();
+                // SAFETY: the part was not moved yet, and the lock keeps the permit from being withdrawn meanwhile.
+                unsafe { self.copy() };
             }
         })
     }
 
-    fn copy(self) {
+    /// # Safety
+    /// - Both sides are valid for the bytes, and do not overlap.
+    unsafe fn copy(self) {
         let word = |address: u64| usize::try_from(address).unwrap_or(0);
         let to = std::ptr::with_exposed_provenance_mut::<u8>(word(self.to));
         let from = std::ptr::with_exposed_provenance::<u8>(word(self.from));
-        // SAFETY: host memory that is valid by the promise of `contiguous` until the copy is done, which it is not
-        // before this; the sides do not overlap.
+        // SAFETY: the caller's promise.
         unsafe { to.copy_from_nonoverlapping(from, word(self.bytes)) };
     }
 }

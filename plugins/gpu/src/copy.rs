@@ -30,20 +30,20 @@ pub(crate) unsafe fn contiguous<V: Vendor>(
     match stream {
         Some(stream) if is_across => {
             let across = |inside: &Entered<'_, V>, on| {
-                // SAFETY: forwarded.
+                // SAFETY: as this function's: both sides are valid for `bytes` until the copy is done.
                 unsafe { across(inside, on, places, bytes) }
             };
             Site::of_stream(stream).make(Some(stream), places, operation, across)
         }
         None if is_across => memory.make(None, places, operation, |inside, on| {
-            // SAFETY: forwarded.
+            // SAFETY: as this function's: both sides are valid for `bytes` until the copy is done.
             unsafe { across(inside, on, places, bytes) }
         }),
         Some(stream) if is_pageable => {
             let mut has_begun = false;
             let bounced = |inside: &Entered<'_, V>, on| {
                 has_begun = true;
-                // SAFETY: forwarded.
+                // SAFETY: as this function's: both sides are valid for `bytes` until the copy is done.
                 unsafe { bounced(inside, (stream, on), places, bytes) }
             };
             let made = memory.make(Some(stream), places, operation, bounced);
@@ -54,7 +54,7 @@ pub(crate) unsafe fn contiguous<V: Vendor>(
             made
         }
         _ => memory.make(stream, places, operation, |inside, on| {
-            // SAFETY: forwarded.
+            // SAFETY: as this function's: both sides are valid for `bytes` until the copy is done.
             unsafe { plain(inside, on, places, bytes) }
         }),
     }
@@ -77,7 +77,7 @@ unsafe fn plain<V: Vendor>(
         (false, false) => Way::Inside,
     };
     let (dst, src) = (dst.address, src.address);
-    // SAFETY: forwarded.
+    // SAFETY: as this function's: both sides are valid for `bytes` until the copy is done.
     inside.ask(|vendor| unsafe { vendor.copy(way, dst, src, bytes, stream) })
 }
 
@@ -97,7 +97,7 @@ unsafe fn across<V: Vendor>(
         Ok::<_, Fault>((place.address, context, ordinal))
     };
     let (dst, src) = (side(dst)?, side(src)?);
-    // SAFETY: forwarded.
+    // SAFETY: as this function's: both sides are valid for `bytes` until the copy is done.
     inside.ask(|vendor| unsafe { vendor.copy_across(dst, src, bytes, stream) })
 }
 

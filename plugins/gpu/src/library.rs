@@ -28,7 +28,8 @@ impl Library {
     /// It is not there, or does not load.
     pub fn open(names: &[&'static str], whose: &str) -> Result<Self, Unusable> {
         let opened = |name: &'static str, flags| {
-            // SAFETY: loading the vendor's driver runs its initialisers, which is what the plugin is for.
+            // SAFETY: the names are constants of a vendor's crate, and the initialisers of a vendor's driver may run at any
+            // time, on any thread.
             let handle = unsafe { Handle::open(Some(name), flags) }?;
             let handle = ManuallyDrop::new(handle);
             Ok::<_, libloading::Error>(Self { name, handle })
@@ -70,7 +71,7 @@ impl Library {
     /// - `T` is the type of a function that has the declaration of this one.
     #[must_use]
     pub unsafe fn find<T: Copy>(&self, name: &str) -> Option<T> {
-        // SAFETY: forwarded.
+        // SAFETY: the caller vouches for the type.
         let found = unsafe { self.handle.get::<T>(name.as_bytes()) };
         found.ok().map(|function| *function)
     }
@@ -131,7 +132,8 @@ macro_rules! functions {
             /// Finds all of them.
             fn of(library: $crate::vendor::Library) -> Result<Self, $crate::vendor::Unusable> {
                 $(
-                    // SAFETY: the declaration of the table is that of the driver's header, with integers of the same size.
+                    // SAFETY: the declaration of the table is that of the driver's header, with integers of the
+                    // same size and alignment, which C passes as it passes pointers and enumerations (x86_64, aarch64).
                     let $name = unsafe { library.find(stringify!($name)) };
                 )*
                 $(

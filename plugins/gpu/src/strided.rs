@@ -84,7 +84,7 @@ pub(crate) unsafe fn strided<V: Vendor>(
     let longest = site.device.facts.longest_pitch;
     let plan = Plan::of(shape.item, &shape.dimensions, longest)?;
     if plan.is_contiguous() {
-        // SAFETY: forwarded.
+        // SAFETY: a contiguous plan covers the elements and no other byte, and the caller vouches for those.
         return unsafe { contiguous(stream, dst, src, plan.width) };
     }
     if dst.is_host() && src.is_host() {

@@ -23,6 +23,9 @@ pub type HostFunction = unsafe extern "C" fn(*mut c_void);
 /// A vendor's driver, opened. Several threads call it at the same time; calls that submit to one stream of the contract
 /// come one at a time. Waits (`synchronize_*`) have no limit.
 ///
+/// Every context, stream, event and pool that is passed is one that this vendor gave and that was not destroyed since, or
+/// one for which a caller of `stream_wrap` vouched. This crate is the only caller, and keeps that.
+///
 /// A context has to be entered before a call. These need none: all under "Driver" (of `known`, see there), `retain`, `release`, `enter`,
 /// `can_reach`, and `query_stream`, by which a lost device is told.
 pub trait Vendor: Sized + std::fmt::Debug + Send + Sync + 'static {
@@ -114,7 +117,7 @@ pub trait Vendor: Sized + std::fmt::Debug + Send + Sync + 'static {
     fn relax_captures(&self) -> Option<i32>;
     /// Undoes [`Vendor::relax_captures`]: sets the mode back.
     fn mind_captures(&self, before: i32);
-    /// Bytes of memory that are free, and all of them.
+    /// Bytes of memory that are free, and all of them, of the device whose context was entered.
     ///
     /// # Errors
     /// The driver's.
@@ -122,17 +125,17 @@ pub trait Vendor: Sized + std::fmt::Debug + Send + Sync + 'static {
 
     // Memory.
 
-    /// Allocates device memory. It waits for no work.
+    /// Allocates device memory. It waits for no work. `bytes` is not 0, and the memory is aligned to 256 bytes at least.
     ///
     /// # Errors
     /// The driver's.
     fn allocate(&self, bytes: u64) -> Answer<u64>;
-    /// Allocates memory of the host that all devices reach.
+    /// Allocates whole pages of the host's memory, which the host and all devices reach at the address that is given.
     ///
     /// # Errors
     /// The driver's.
     fn allocate_pinned(&self, bytes: u64) -> Answer<u64>;
-    /// Allocates managed memory, which migrates between the host and devices.
+    /// Allocates managed memory, which migrates between the host and devices: all reach it at one address.
     ///
     /// # Errors
     /// The driver's.
@@ -254,7 +257,7 @@ pub trait Vendor: Sized + std::fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// The driver's.
     fn wait_event(&self, stream: u64, event: u64) -> Answer;
-    /// Lets a stream wait until the 32 bits at an address are at least `value`. Neither is above 2 to the 30, so that
+    /// Makes a stream wait until the 32 bits at an address are at least `value`. Neither is above 2 to the 30, so that
     /// it does not matter whether the driver compares with a sign.
     ///
     /// # Errors
@@ -263,7 +266,8 @@ pub trait Vendor: Sized + std::fmt::Debug + Send + Sync + 'static {
     /// # Safety
     /// - The word is pinned memory that lives until the wait is over.
     unsafe fn wait_word(&self, stream: u64, word: u64, value: u32) -> Answer;
-    /// Lets a stream call a function of the host.
+    /// Makes a stream call a function of the host. Where this fails the function is never called, and not once the device
+    /// is lost either.
     ///
     /// # Errors
     /// The driver's.
@@ -320,7 +324,7 @@ pub trait Vendor: Sized + std::fmt::Debug + Send + Sync + 'static {
 
     // Work.
 
-    /// Copies bytes in a stream's order.
+    /// Copies bytes in a stream's order; `bytes` is not 0.
     ///
     /// # Errors
     /// The driver's.
@@ -328,7 +332,7 @@ pub trait Vendor: Sized + std::fmt::Debug + Send + Sync + 'static {
     /// # Safety
     /// - Both sides are valid until the copy is done.
     unsafe fn copy(&self, way: Way, dst: u64, src: u64, bytes: u64, stream: u64) -> Answer;
-    /// Copies bytes between devices or contexts; each side is an address with its context and device.
+    /// Copies bytes between devices or contexts; each side is an address, its context, and its device's ordinal.
     ///
     /// # Errors
     /// The driver's.

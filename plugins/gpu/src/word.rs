@@ -59,8 +59,9 @@ impl Word {
     fn store(self, value: u32) {
         let address = usize::try_from(self.address).unwrap_or(0);
         let at = std::ptr::with_exposed_provenance_mut(address);
-        // SAFETY: pinned memory of ours, which the host reaches at this address, on a line of its own, and which
-        // lives until the device is closed; nobody writes it but the host.
+        // SAFETY: 4 aligned bytes (`allocate_pinned` gives whole pages) of a pinned block, at the same address for the
+        // host. The device keeps the block until it is dropped, and the event that has this word keeps the device. The
+        // host writes it here alone, and devices only read it.
         let word = unsafe { AtomicU32::from_ptr(at) };
         word.store(value, Ordering::SeqCst);
     }

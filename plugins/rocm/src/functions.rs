@@ -150,7 +150,7 @@ macro_rules! call {
     ($hip:ident.$name:ident($($argument:expr),* $(,)?)) => {{
         let before = $hip.before_call();
         // SAFETY: the arguments are what the runtime's header asks for: out-parameters of this function's own, and
-        // handles and memory for which the caller of this method vouches.
+        // handles that are alive, as `Vendor` asks, and memory for which the caller of an unsafe method vouches.
         let number = unsafe { ($hip.0.$name)($($argument),*) };
         $hip.checked(before, stringify!($name), number)
     }};
