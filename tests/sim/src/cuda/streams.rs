@@ -211,9 +211,11 @@ pub(crate) fn wait_value(call: &Call, stream: u64, word: Word, flags: u32) -> An
 }
 
 pub(crate) fn write_value(call: &Call, stream: u64, word: Word, flags: u32) -> Answer {
-    // Without a barrier (1) it may be seen earlier; here it never is.
-    if flags > 1 {
-        return Err(Code::INVALID_VALUE);
+    match flags {
+        0 => {}
+        // Without a barrier: what was written before may be seen later. `cuda.h`: "not supported in the v2 API".
+        1 => return Err(Code::NOT_SUPPORTED),
+        _ => return Err(Code::INVALID_VALUE),
     }
     is_known(call, word)?;
     let Some((stream, _)) = objects().submit_to(call, stream)? else {
