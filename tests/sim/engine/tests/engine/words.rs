@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crossdock_sim_engine::{Condition, Event, Policy, ReportKind, Site, Stream, Word};
+use crossdock_sim_engine::{Access, Condition, Event, Policy, ReportKind, Site, Stream, Word};
 
 use crate::machine::{Machine, POLICIES};
 
@@ -184,10 +184,10 @@ fn a_stream_that_writes_a_word_later_orders_no_wait_that_could_pass_before() {
         let machine = Machine::new(policy);
         let (a, b, event, word) = begin(&machine);
         let memory = machine.allocate(64);
-        by_host(&machine, word).store(1, Ordering::SeqCst);
         wait(&machine, b, word, Condition::Equal);
         machine.fill("behind", b, memory, 64, 8);
         machine.fill("before", a, memory, 64, 7);
+        by_host(&machine, word).store(1, Ordering::SeqCst);
         write(&machine, a, word);
         machine.record(event, a);
         // So the stream that writes goes first by any policy that can choose.
@@ -195,6 +195,38 @@ fn a_stream_that_writes_a_word_later_orders_no_wait_that_could_pass_before() {
         machine.0.synchronize_event(site, event, None).unwrap();
         machine.drain();
         assert_eq!(machine.only_report().kind, ReportKind::Race, "{policy:?}");
+    }
+}
+
+#[test]
+fn what_host_code_does_once_a_wait_can_pass_races_with_what_waited() {
+    for policy in POLICIES {
+        for is_mended in [false, true] {
+            let machine = Machine::new(policy);
+            let (_, b, _, word) = begin(&machine);
+            let memory = machine.allocate(64);
+            wait(&machine, b, word, Condition::Equal);
+            machine.fill("behind", b, memory, 64, 8);
+            let touch = || {
+                let site = Site::here("touch");
+                machine.0.touch(site, memory, 64, Access::Write);
+            };
+            if is_mended {
+                touch();
+            }
+            by_host(&machine, word).store(1, Ordering::SeqCst);
+            if !is_mended {
+                touch();
+            }
+            machine.drain();
+            let kinds: Vec<_> = machine.0.reports().iter().map(|r| r.kind).collect();
+            let right: &[_] = if is_mended {
+                &[]
+            } else {
+                &[ReportKind::HostRace]
+            };
+            assert_eq!(kinds, right, "{policy:?}");
+        }
     }
 }
 
