@@ -64,7 +64,7 @@ extern "C" fn report() {
 }
 
 /// Says why there is no simulator in this process, on stderr and in the folder: nothing that runs here is checked.
-pub(crate) fn refuse(why: &str) {
+pub(crate) fn report_unusable(why: &str) {
     say!("crossdock-sim: {why}");
     if let Some(folder) = std::env::var_os("CROSSDOCK_SIM_DIR") {
         let file = PathBuf::from(folder).join(format!("{}.refused", std::process::id()));

@@ -196,7 +196,8 @@ pub(crate) extern "C" fn crossdock_sim_leaks() -> i64 {
     with(|process| process.engine.leaks().len()).unwrap_or(-1)
 }
 
-/// Number of calls that waited for all work of a device, frees included; -1 where there is no simulator.
+/// Number of calls that waited for all work of a device, frees included, since
+/// [`crossdock_sim_take_waits`] emptied the list; -1 where there is no simulator.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn crossdock_sim_device_waits() -> i64 {
     with(|process| process.waits().len()).unwrap_or(-1)
@@ -256,7 +257,8 @@ pub(crate) extern "C" fn crossdock_sim_disarm() -> i64 {
         .unwrap_or(-1)
 }
 
-/// Gives lost devices back as another process would find them: nothing is left of what they had.
+/// Gives lost devices back as another process would find them: nothing is left of what they had. Removes all faults
+/// too, if a device was lost; else it does nothing.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn crossdock_sim_give_back() {
     fence(|| Process::get().map(cuda::give_back));

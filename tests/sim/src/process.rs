@@ -32,13 +32,13 @@ pub(crate) struct Process {
     id: u32,
     waits: Mutex<Vec<Site>>,
     calls: Mutex<BTreeMap<&'static str, u64>>,
-    drop: Mutex<Option<Drop>>,
+    omitted: Mutex<Option<OmittedCall>>,
     pub(crate) journal: Journal,
 }
 
 /// A call that does nothing and says that it worked: a defect of a program, as it would be without the call.
 #[derive(Debug)]
-struct Drop {
+struct OmittedCall {
     function: String,
     /// How many calls of it by this thread come before.
     before: u64,
@@ -72,7 +72,7 @@ impl Process {
                 at_exit::register();
                 at_exit::tell_of_standstills(process);
             }
-            Err(why) => at_exit::refuse(why),
+            Err(why) => at_exit::report_unusable(why),
         }
         made
     }
@@ -103,7 +103,7 @@ impl Process {
             id: std::process::id(),
             waits: Mutex::default(),
             calls: Mutex::default(),
-            drop: Mutex::default(),
+            omitted: Mutex::default(),
             journal: Journal::default(),
         })
     }
@@ -150,22 +150,22 @@ impl Process {
     /// The call of a function by this thread that is the `nth` from now on, counted from 1, will do nothing.
     /// Whether one is still to come that was named before.
     pub(crate) fn drop_call(&self, function: &str, nth: u64) -> bool {
-        let drop = nth.checked_sub(1).map(|before| Drop {
+        let omitted = nth.checked_sub(1).map(|before| OmittedCall {
             function: function.to_owned(),
             before,
             thread: std::thread::current().id(),
         });
-        let mut wanted = self.drop.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::replace(&mut *wanted, drop).is_some()
+        let mut wanted = self.omitted.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut *wanted, omitted).is_some()
     }
 
     /// Whether this call of a function does nothing.
     pub(crate) fn drops(&self, name: &str) -> bool {
-        let mut drop = self.drop.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_it = |wanted: &&mut Drop| {
+        let mut omitted = self.omitted.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_it = |wanted: &&mut OmittedCall| {
             wanted.function == name && wanted.thread == std::thread::current().id()
         };
-        let Some(wanted) = drop.as_mut().filter(is_it) else {
+        let Some(wanted) = omitted.as_mut().filter(is_it) else {
             return false;
         };
         match wanted.before.checked_sub(1) {
@@ -173,7 +173,7 @@ impl Process {
                 wanted.before = before;
                 false
             }
-            None => drop.take().is_some(),
+            None => omitted.take().is_some(),
         }
     }
 

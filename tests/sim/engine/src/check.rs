@@ -77,6 +77,12 @@ impl State {
         }
     }
 
+    /// Begins a range anew, in which memory was allocated: nothing is known of what was there before.
+    pub(crate) fn begin_anew(&mut self, start: u64, end: u64) {
+        self.shadow.forget(start, end);
+        self.words.forget(start, end);
+    }
+
     /// Enters one use of bytes, and reports what it is in conflict with.
     pub(crate) fn enter_use(
         &mut self,

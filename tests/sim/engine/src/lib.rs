@@ -16,6 +16,7 @@
 //! | `op`, `schedule`, `policy` | submitted operations, which of them can run, and when they do |
 //! | `choices` | what `Seeded` chooses: written down, or taken from a list |
 //! | `links`, `paced` | the links that bytes are moved over, and work that takes real time |
+//! | `words` | words that streams write and wait for, and what a wait knows by its word |
 //! | `ending` | the end of a process: what is left is judged, and not done |
 //! | `wait`, `callers` | calling threads that wait, and the threads that call host functions |
 //! | `arena`, `memory`, `usage`, `strided` | device memory, what is allocated in it, and strided copies |
@@ -59,6 +60,7 @@ mod trace;
 mod turns;
 mod usage;
 mod wait;
+mod words;
 
 pub use choices::{Schedule, Step};
 pub use config::{Config, Link, Policy};

@@ -1,13 +1,10 @@
 //! Which operations can run, and what starting and finishing one does.
-#![expect(
-    unsafe_code,
-    reason = "moves the bytes of operations and reads words that others write"
-)]
+#![expect(unsafe_code, reason = "moves the bytes of operations")]
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::Failure;
 use crate::clock::{Clock, Epoch};
 use crate::fault::Moment;
 use crate::links::{Load, of_device};
@@ -16,7 +13,7 @@ use crate::op::{Body, Completion, Op, Point};
 use crate::paced::Move;
 use crate::shadow::Mark;
 use crate::state::{Busy, Phase, State};
-use crate::{Condition, Failure, Word};
+use crate::words::Met;
 
 /// A host function that is due, with what it is known by.
 pub(crate) struct HostJob {
@@ -150,7 +147,7 @@ impl State {
             Body::Host(function) if !self.only_judges => {
                 // The function may tell the host before it returns, so the host knows from here on.
                 if self.config.host_functions_inform {
-                    self.host.join(&start.clock);
+                    self.host_learns(&start.clock);
                 }
                 self.hold_up(queue, busy(Phase::Runs));
                 return Rest::Call(HostJob::new(queue, id, function, start));
@@ -208,12 +205,16 @@ impl State {
     fn prepare(&mut self, queue: usize, op: &Op) -> Option<Start> {
         self.trace
             .note(op.site.name(), [op.site.number(), op.stream]);
+        let met = match op.body {
+            Body::WaitWord(..) => self.end_wait(op.id),
+            _ => None,
+        };
         let stream = self.streams.get(&op.stream)?;
         let (actor, device) = (stream.actor, stream.device);
         let mut clock = stream.clock.clone();
         let mut begin_ns = stream.time_ns.max(op.host_ns);
         clock.join(&op.host);
-        self.learn(op, &mut clock, &mut begin_ns);
+        self.learn(op, met, &mut clock, &mut begin_ns);
         begin_ns = begin_ns.max(self.queues.get(queue).map_or(0, |q| q.time_ns));
         let epoch: Epoch = self.moment(actor);
         clock.set(epoch);
@@ -242,29 +243,26 @@ impl State {
     }
 
     /// What an operation knows by what it waited for, and when that was over.
-    fn learn(&self, op: &Op, clock: &mut Clock, begin_ns: &mut u64) {
-        match &op.body {
-            Body::Wait(point) => {
-                if let Some(done) = point.done.get() {
-                    clock.join(&done.clock);
-                    *begin_ns = (*begin_ns).max(done.time_ns);
-                }
-            }
-            // A word that no call wrote was written by host code, whose own time passed meanwhile.
-            Body::WaitWord(word, _, _) if self.is_paced() => {
-                clock.join(self.words.get(&word.address).unwrap_or(&self.host));
-                *begin_ns = (*begin_ns).max(self.now_ns());
-            }
-            Body::WaitWord(word, _, began) => {
-                let writer = self.words.get(&word.address);
-                clock.join(writer.unwrap_or(&self.host));
-                let waited = began.filter(|_| writer.is_none());
+    fn learn(&self, op: &Op, met: Option<Met>, clock: &mut Clock, begin_ns: &mut u64) {
+        let over = match &op.body {
+            Body::Wait(point) => point.done.get().map(|done| {
+                clock.join(&done.clock);
+                done.time_ns
+            }),
+            Body::WaitWord(_, _, began) => met.map(|met| {
+                clock.join(&met.clock);
+                // The time of host code that wrote the word passed meanwhile.
+                let waited = began.filter(|_| !met.is_by_call);
                 let waited = waited.map_or(Duration::ZERO, |began| began.elapsed());
                 let waited = u64::try_from(waited.as_nanos()).unwrap_or(u64::MAX);
-                *begin_ns = (*begin_ns).max(op.host_ns.saturating_add(waited));
-            }
-            _ => {}
-        }
+                match self.is_paced() {
+                    true => self.now_ns(),
+                    false => op.host_ns.saturating_add(waited),
+                }
+            }),
+            _ => None,
+        };
+        *begin_ns = (*begin_ns).max(over.unwrap_or(0));
     }
 
     /// Takes over the failure of what was waited for; whether the stream had failed before.
@@ -337,10 +335,11 @@ impl State {
             Body::Free(at) => self.end_life(*at, start.mark, &start.clock),
             _ if skipped => {}
             Body::WriteWord(word) => {
+                self.look_at_words();
                 if self.is_there(word.address) {
                     self.store(*word);
                 }
-                self.words.insert(word.address, start.clock.clone());
+                self.words.write(*word, start.clock.clone());
             }
             _ if self.only_judges && !self.is_inside(body) => {}
             // SAFETY: the submitter vouched for host memory.
@@ -378,44 +377,5 @@ impl State {
         self.arena.poison(from, bytes, 0xDD);
         self.arena.give_back(from, bytes);
         self.memory.give_back(from);
-    }
-
-    /// Writes a word as one.
-    pub(crate) fn store(&self, word: Word) {
-        let at = self.arena.view(word.address);
-        if word.bits == 32 {
-            // SAFETY: the submitter of the word vouched for it, its alignment was checked, and
-            // others change it atomically.
-            let cell = unsafe { AtomicU32::from_ptr(at.cast()) };
-            cell.store(
-                u32::try_from(word.value & 0xFFFF_FFFF).unwrap_or(0),
-                Ordering::SeqCst,
-            );
-        } else {
-            // SAFETY: as above.
-            let cell = unsafe { AtomicU64::from_ptr(at.cast()) };
-            cell.store(word.value, Ordering::SeqCst);
-        }
-    }
-
-    pub(crate) fn satisfied(&self, word: Word, condition: Condition) -> bool {
-        let at = self.arena.view(word.address);
-        let (value, read) = if word.bits == 32 {
-            // SAFETY: as in `store`.
-            let read = unsafe { AtomicU32::from_ptr(at.cast()) }.load(Ordering::SeqCst);
-            // Both are moved up, so that wrapping and signs are those of 32 bits.
-            (word.value << 32, u64::from(read) << 32)
-        } else {
-            // SAFETY: as in `store`.
-            let read = unsafe { AtomicU64::from_ptr(at.cast()) }.load(Ordering::SeqCst);
-            (word.value, read)
-        };
-        let ones = if word.bits == 32 { !0 << 32 } else { !0 };
-        match condition {
-            Condition::Equal => read == value,
-            Condition::AtLeast => read.wrapping_sub(value).leading_zeros() > 0,
-            Condition::And => read & value != 0,
-            Condition::Nor => !(read | value) & ones != 0,
-        }
     }
 }

@@ -15,6 +15,7 @@ use crate::op::{Body, Op, Point, Use};
 use crate::random::Random;
 use crate::shadow::Shadow;
 use crate::trace::Trace;
+use crate::words::Words;
 use crate::{Config, Error, Event, Failure, Policy, Report, ReportKind, Site, Stream};
 
 /// A stream, until it is destroyed and its work is over.
@@ -95,8 +96,7 @@ pub(crate) struct State {
     pub(crate) events: BTreeMap<u64, EventState>,
     pub(crate) queues: Vec<Queue>,
     pub(crate) links: Links,
-    /// What the last writer of a word knew.
-    pub(crate) words: BTreeMap<u64, Clock>,
+    pub(crate) words: Words,
     pub(crate) host: Clock,
     pub(crate) host_ns: u64,
     /// Since when real time counts.
@@ -147,7 +147,7 @@ impl State {
             events: BTreeMap::new(),
             queues: (0..queues).map(|_| Queue::default()).collect(),
             links: Links::default(),
-            words: BTreeMap::new(),
+            words: Words::default(),
             host: Clock::default(),
             host_ns: 0,
             began: Instant::now(),
@@ -187,6 +187,7 @@ impl State {
 
     /// Something host code did that others must be ordered against.
     pub(crate) fn host_moment(&mut self) -> Epoch {
+        self.look_at_words();
         let epoch = self.moment(HOST);
         self.host.set(epoch);
         epoch
@@ -302,8 +303,7 @@ impl State {
     pub(crate) fn tidy(&mut self) {
         if self.pending == 0 && self.shadow.len() > self.pruned_at {
             self.shadow.prune(&self.host);
-            let host = &self.host;
-            self.words.retain(|_, clock| !clock.is_within(host));
+            self.words.prune(&self.host);
             self.pruned_at = (self.shadow.len() * 2).max(4096);
         }
     }

@@ -4,7 +4,6 @@
 use std::ffi::{c_int, c_void};
 
 use super::codes::Code;
-use super::devices::device;
 use super::entry::{Answer, Call, In, Out, entries};
 use super::objects::{current, objects, stack};
 use super::pools::release;
@@ -175,7 +174,7 @@ fn meant(context: u64) -> Answer<u64> {
 }
 
 fn create(call: &Call, out: Out<u64>, flags: u32, ordinal: c_int) -> Answer {
-    let device = device(call, ordinal)?;
+    let device = call.device(ordinal)?;
     let context = objects().make_context(device, false, flags);
     out.set(context)?;
     stack(|stack| stack.push(context));

@@ -11,8 +11,9 @@ use crossdock_sim_engine::Strided;
 
 use super::codes::Code;
 use super::entry::{Answer, Call, In, entries};
+use super::fills::default_stream;
 use super::lies::astray;
-use super::objects::{LEGACY, PER_THREAD, objects};
+use super::objects::objects;
 
 /// `CUDA_MEMCPY2D`: where each side begins, with what between its rows.
 #[derive(Clone, Copy)]
@@ -180,11 +181,7 @@ pub(crate) fn at_once(call: &Call, dst: u64, src: u64, bytes: usize) -> Answer {
 
 /// The default stream that a call without one is about, which must not capture: the call waits for it.
 pub(super) fn own_default_stream(call: &Call) -> Answer<u64> {
-    let stream = if call.is_per_thread {
-        PER_THREAD
-    } else {
-        LEGACY
-    };
+    let stream = default_stream(call);
     let mut objects = objects();
     let key = objects.resolve(call, stream)?;
     objects.captures.refuse_stream(key)?;

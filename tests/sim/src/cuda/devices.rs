@@ -7,47 +7,42 @@ use super::codes::Code;
 use super::entry::{Answer, Call, In, Out, entries};
 use super::objects::objects;
 
-/// Its index, where there is such a device.
-pub(crate) fn device(call: &Call, device: c_int) -> Answer<u32> {
-    call.device(device)
-}
-
 entries! {
     fn cuDeviceGetCount(count: Out<c_int>) |call| {
         count.set(c_int::try_from(call.devices().len()).unwrap_or(c_int::MAX))
     }
 
     fn cuDeviceGet(out: Out<c_int>, ordinal: c_int) |call| {
-        device(call, ordinal)?;
+        call.device(ordinal)?;
         out.set(ordinal)
     }
 
     fn cuDeviceGetName(name: Out<c_char>, size: c_int, ordinal: c_int) |call| {
-        let text = format!("Simulated GPU {}", device(call, ordinal)?);
+        let text = format!("Simulated GPU {}", call.device(ordinal)?);
         write_text(name, size, &text)
     }
 
     fn cuDeviceGetUuid(out: Out<[u8; 16]>, ordinal: c_int) |call| {
-        out.set(uuid(device(call, ordinal)?))
+        out.set(uuid(call.device(ordinal)?))
     }
 
     fn cuDeviceGetUuid_v2(out: Out<[u8; 16]>, ordinal: c_int) |call| {
-        out.set(uuid(device(call, ordinal)?))
+        out.set(uuid(call.device(ordinal)?))
     }
 
     fn cuDeviceTotalMem_v2(out: Out<usize>, ordinal: c_int) |call| {
-        let (_, all) = call.process.engine.memory_info(device(call, ordinal)?)?;
+        let (_, all) = call.process.engine.memory_info(call.device(ordinal)?)?;
         out.set(usize::try_from(all).ok().ok_or(Code::UNKNOWN)?)
     }
 
     fn cuDeviceComputeCapability(major: Out<c_int>, minor: Out<c_int>, ordinal: c_int) |call| {
-        device(call, ordinal)?;
+        call.device(ordinal)?;
         major.set(9)?;
         minor.set(0)
     }
 
     fn cuDeviceGetAttribute(out: Out<c_int>, attribute: c_int, ordinal: c_int) |call| {
-        let device = device(call, ordinal)?;
+        let device = call.device(ordinal)?;
         if attribute <= 0 {
             return Err(Code::INVALID_VALUE);
         }
@@ -55,7 +50,7 @@ entries! {
     }
 
     fn cuDeviceGetPCIBusId(name: Out<c_char>, size: c_int, ordinal: c_int) |call| {
-        let text = pci_bus_id(device(call, ordinal)?);
+        let text = pci_bus_id(call.device(ordinal)?);
         write_text(name, size, &text)
     }
 
@@ -67,12 +62,12 @@ entries! {
     }
 
     fn cuDeviceCanAccessPeer(out: Out<c_int>, one: c_int, other: c_int) |call| {
-        let (one, other) = (device(call, one)?, device(call, other)?);
+        let (one, other) = (call.device(one)?, call.device(other)?);
         out.set(c_int::from(one != other && call.process.has_peers))
     }
 
     fn cuDeviceGetP2PAttribute(out: Out<c_int>, attribute: c_int, one: c_int, other: c_int) |call| {
-        let (one, other) = (device(call, one)?, device(call, other)?);
+        let (one, other) = (call.device(one)?, call.device(other)?);
         if one == other {
             return Err(Code::INVALID_DEVICE);
         }
@@ -85,7 +80,7 @@ entries! {
     }
 
     fn cuDevicePrimaryCtxRetain(out: Out<u64>, ordinal: c_int) |call| {
-        let device = device(call, ordinal)?;
+        let device = call.device(ordinal)?;
         let mut objects = objects();
         let handle = objects.primary(device);
         out.set(handle)?;
@@ -96,7 +91,7 @@ entries! {
     }
 
     fn cuDevicePrimaryCtxRelease_v2(ordinal: c_int) |call| {
-        let device = device(call, ordinal)?;
+        let device = call.device(ordinal)?;
         if let_go(device)? {
             return Ok(());
         }
@@ -104,12 +99,12 @@ entries! {
     }
 
     fn cuDevicePrimaryCtxReset_v2(ordinal: c_int) |call| {
-        let device = device(call, ordinal)?;
+        let device = call.device(ordinal)?;
         end_primary(call, device)
     }
 
     fn cuDevicePrimaryCtxSetFlags_v2(ordinal: c_int, flags: u32) |call| {
-        let device = device(call, ordinal)?;
+        let device = call.device(ordinal)?;
         let mut objects = objects();
         let handle = objects.primary(device);
         if let Some(context) = objects.contexts.get_mut(&handle) {
@@ -119,7 +114,7 @@ entries! {
     }
 
     fn cuDevicePrimaryCtxGetState(ordinal: c_int, flags: Out<u32>, is_active: Out<c_int>) |call| {
-        let device = device(call, ordinal)?;
+        let device = call.device(ordinal)?;
         let mut objects = objects();
         let handle = objects.primary(device);
         let context = objects.contexts.get(&handle).ok_or(Code::UNKNOWN)?;

@@ -102,7 +102,7 @@ pub(crate) fn fill(
     if !is_whole || !call.is_known(dst) {
         return Err(Code::INVALID_VALUE);
     }
-    is_inside(call, dst, (height - 1, pitch, width))?;
+    refuse_rows_outside(call, dst, (height - 1, pitch, width))?;
     let Some((engine, _)) = objects().submit_to(call, stream)? else {
         return Ok(());
     };
@@ -116,7 +116,11 @@ pub(crate) fn fill(
 }
 
 /// Refuses rows of which one is outside of the allocation that they begin in, before any is filled.
-fn is_inside(call: &Call, dst: u64, (rows, pitch, width): (usize, usize, usize)) -> Answer {
+fn refuse_rows_outside(
+    call: &Call,
+    dst: u64,
+    (rows, pitch, width): (usize, usize, usize),
+) -> Answer {
     let skipped = rows.checked_mul(pitch).ok_or(Code::INVALID_VALUE)?;
     let extent = skipped.checked_add(width).ok_or(Code::INVALID_VALUE)?;
     let engine = &call.process.engine;

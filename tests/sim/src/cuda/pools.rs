@@ -8,7 +8,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::captures;
 use super::codes::Code;
-use super::devices::device;
 use super::entry::{Answer, Call, In, Out, entries};
 use super::objects::{Objects, objects};
 use crate::face::Face;
@@ -85,15 +84,15 @@ entries! {
     }
 
     fn cuDeviceGetDefaultMemPool(out: Out<u64>, ordinal: c_int) as get_default |call| {
-        out.set(default_of(device(call, ordinal)?))
+        out.set(default_of(call.device(ordinal)?))
     }
 
     fn cuDeviceGetMemPool(out: Out<u64>, ordinal: c_int) as get_current |call| {
-        out.set(current_of(device(call, ordinal)?))
+        out.set(current_of(call.device(ordinal)?))
     }
 
     fn cuDeviceSetMemPool(ordinal: c_int, pool: u64) as set_current |call| {
-        let device = device(call, ordinal)?;
+        let device = call.device(ordinal)?;
         if find(pool)?.device != device {
             return Err(Code::INVALID_VALUE);
         }
@@ -110,7 +109,7 @@ entries! {
         if properties.handles != 0 {
             return Err(Code::NOT_SUPPORTED);
         }
-        out.set(make(device(call, properties.location.id)?, false))
+        out.set(make(call.device(properties.location.id)?, false))
     }
 
     fn cuMemPoolDestroy(pool: u64) as destroy |call| {
@@ -169,7 +168,7 @@ entries! {
         let own = find(pool)?.device;
         (0..count).try_for_each(|at| {
             let Access { location, flags } = access.at(at).get()?;
-            let other = device(call, location.id)?;
+            let other = call.device(location.id)?;
             // Its own device reaches it always.
             if location.kind != 1 || !matches!(flags, 0 | 1 | READ_WRITE) || (other == own && flags == 0) {
                 return Err(Code::INVALID_VALUE);
@@ -183,7 +182,7 @@ entries! {
 
     fn cuMemPoolGetAccess(flags: Out<c_int>, pool: u64, location: In<Location>) as get_access |call| {
         let (pool, location) = (find(pool)?, location.get()?);
-        let device = device(call, location.id)?;
+        let device = call.device(location.id)?;
         let own = if pool.device == device { READ_WRITE } else { 0 };
         flags.set(pool.access.get(&device).copied().unwrap_or(own))
     }

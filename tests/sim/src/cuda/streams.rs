@@ -198,7 +198,7 @@ pub(crate) fn wait_value(call: &Call, stream: u64, word: Word, flags: u32) -> An
         3 => Condition::Nor,
         _ => return Err(Code::INVALID_VALUE),
     };
-    is_known(call, word)?;
+    refuse_unknown_word(call, word)?;
     let Some((stream, _)) = objects().submit_to(call, stream)? else {
         return Ok(());
     };
@@ -211,11 +211,13 @@ pub(crate) fn wait_value(call: &Call, stream: u64, word: Word, flags: u32) -> An
 }
 
 pub(crate) fn write_value(call: &Call, stream: u64, word: Word, flags: u32) -> Answer {
-    // Without a barrier (1) it may be seen earlier; here it never is.
-    if flags > 1 {
-        return Err(Code::INVALID_VALUE);
+    match flags {
+        0 => {}
+        // Without a barrier: what was written before may be seen later. `cuda.h`: "not supported in the v2 API".
+        1 => return Err(Code::NOT_SUPPORTED),
+        _ => return Err(Code::INVALID_VALUE),
     }
-    is_known(call, word)?;
+    refuse_unknown_word(call, word)?;
     let Some((stream, _)) = objects().submit_to(call, stream)? else {
         return Ok(());
     };
@@ -223,7 +225,7 @@ pub(crate) fn write_value(call: &Call, stream: u64, word: Word, flags: u32) -> A
     Ok(unsafe { call.process.engine.write_word(call.site, stream, word) }?)
 }
 
-fn is_known(call: &Call, word: Word) -> Answer {
+fn refuse_unknown_word(call: &Call, word: Word) -> Answer {
     let is_known = call.is_known(word.address);
     is_known.then_some(()).ok_or(Code::INVALID_VALUE)
 }

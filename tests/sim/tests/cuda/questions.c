@@ -317,6 +317,10 @@ static const char *a_word_is_written_by_later_work(void) {
     return passed == STREAMS - 1 ? "by each of 63 streams" : answer;
 }
 
+static const char *a_word_is_written_without_a_barrier(void) {
+    return name_of(cuStreamWriteValue32(stream, memory, 1, CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER));
+}
+
 static const struct {
     const char *question;
     const char *(*ask)(void);
@@ -348,6 +352,8 @@ static const struct {
     {"how many of 63 streams go on while one waits for a word", streams_beside_one_that_waits},
     {"whether a word that a stream waits for can be written by another stream's later work",
      a_word_is_written_by_later_work},
+    {"what `cuStreamWriteValue32` answers to NO_MEMORY_BARRIER (\"not supported in the v2 API\")",
+     a_word_is_written_without_a_barrier},
 };
 
 static void ask(int at) {

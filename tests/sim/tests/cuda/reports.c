@@ -209,6 +209,24 @@ static void standstill(int is_mended) {
     }
 }
 
+/* Host code writes the word that a stream waits for, and does not know yet that the other stream is done. The word is
+ * used for the second time. */
+static void word_too_early(int is_mended) {
+    uint32_t *word = (uint32_t *)pinned;
+    *word = 0;
+    OK(cuStreamWriteValue32(one, (CUdeviceptr)word, 1, CU_STREAM_WRITE_VALUE_DEFAULT));
+    OK(cuStreamSynchronize(one));
+    __atomic_store_n(word, 0, __ATOMIC_SEQ_CST);
+    OK(cuMemsetD8Async(memory, 1, SIZE, one));
+    OK(cuStreamWaitValue32(other, (CUdeviceptr)word, 1, CU_STREAM_WAIT_VALUE_EQ));
+    OK(cuMemcpyDtoHAsync(pinned + 8, memory, 8, other));
+    if (!is_mended) {
+        __atomic_store_n(word, 1, __ATOMIC_SEQ_CST);
+    }
+    OK(cuStreamSynchronize(one));
+    __atomic_store_n(word, 1, __ATOMIC_SEQ_CST);
+}
+
 int main(int count, char **words) {
     static const struct {
         const char *name;
@@ -231,6 +249,7 @@ int main(int count, char **words) {
         {"stale_stream", stale_stream},
         {"stale_event", stale_event},
         {"leak", leak},
+        {"word_too_early", word_too_early},
     };
     unsigned char *own = aligned_alloc(4096, 2 * SIZE);
     CHECK(count > 1 && own);

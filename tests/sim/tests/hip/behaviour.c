@@ -310,7 +310,7 @@ static void host_functions_are_in_order(void) {
 /* API, hipStreamWaitValue32: for pinned memory, and for signal memory of 8 bytes. */
 static void streams_wait_for_words(void) {
     hipStream_t stream, other;
-    uint32_t *word, *signal;
+    uint32_t *word, *signal, *memory, *back;
     OK(hipHostMalloc((void **)&word, 4, 0));
     *word = 0;
     OK(hipStreamCreateWithFlags(&stream, hipStreamNonBlocking));
@@ -326,6 +326,19 @@ static void streams_wait_for_words(void) {
     OK(hipStreamWaitValue32(other, word, 2, hipStreamWaitValueGte, UINT32_MAX));
     OK(hipStreamSynchronize(other));
     CHECK(*word == 2);
+    /* Also one that a stream wrote before, to the same value: what the host waited for until then comes before. */
+    __atomic_store_n(word, 0, __ATOMIC_SEQ_CST);
+    OK(hipMalloc((void **)&memory, 4));
+    OK(hipHostMalloc((void **)&back, 4, 0));
+    OK(hipMemsetAsync(memory, 7, 4, stream));
+    OK(hipStreamWaitValue32(other, word, 2, hipStreamWaitValueEq, UINT32_MAX));
+    OK(hipMemcpyAsync(back, memory, 4, hipMemcpyDeviceToHost, other));
+    OK(hipStreamSynchronize(stream));
+    __atomic_store_n(word, 2, __ATOMIC_SEQ_CST);
+    OK(hipStreamSynchronize(other));
+    CHECK(*back == 0x07070707);
+    OK(hipFree(memory));
+    OK(hipHostFree(back));
     GIVES(hipErrorInvalidValue, hipExtMallocWithFlags((void **)&signal, 16, hipMallocSignalMemory));
     OK(hipExtMallocWithFlags((void **)&signal, 8, hipMallocSignalMemory));
     OK(hipStreamWriteValue32(stream, signal, 5, 0));

@@ -217,7 +217,7 @@ impl State {
     /// The host knows what led to a point; the failure that there is to tell.
     fn learn_point(&mut self, point: &Point) -> Option<Failure> {
         let done = point.done.get()?;
-        self.host.join(&done.clock);
+        self.host_learns(&done.clock);
         self.host_ns = self.host_ns.max(done.time_ns);
         done.failure
     }

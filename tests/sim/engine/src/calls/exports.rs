@@ -60,7 +60,7 @@ impl Engine {
             .and_then(|bytes| bytes.checked_next_multiple_of(PAGE));
         let room = room.ok_or(Error::Gone)?;
         let start = state.memory.allocate(wanted, PAGE, room)?;
-        state.shadow.forget(start, start + bytes);
+        state.begin_anew(start, start + bytes);
         let (arena, from) = (&self.shared.arena, start - lead);
         if let Err(error) = arena.show(from, room, descriptor(&file), offset - lead) {
             state.memory.give_back(start);

@@ -293,7 +293,9 @@ impl Engine {
         if is_kept {
             state.check_given_up(vendor, (address, range.bytes), mark, &host);
         } else {
-            state.enter_use(address, address + range.bytes, true, mark, &host);
+            let end = address + range.bytes;
+            state.enter_use(address, end, true, mark, &host);
+            state.words.forget(address, end);
         }
         Ok(())
     }
@@ -380,7 +382,7 @@ impl State {
             });
         };
         let at = self.memory.allocate(wanted, alignment.max(pages), room)?;
-        self.shadow.forget(at, at + bytes);
+        self.begin_anew(at, at + bytes);
         self.arena.poison(at, bytes, 0xCD);
         Ok(at)
     }

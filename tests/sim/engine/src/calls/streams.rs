@@ -188,6 +188,7 @@ impl State {
 
     /// The host knows what the streams of a device have done, those that are gone too.
     pub(crate) fn learn_device(&mut self, device: u32) {
+        self.look_at_words();
         let Self {
             host,
             host_ns,
@@ -206,6 +207,7 @@ impl State {
 
     /// The host knows what a stream did; the failure that there is to tell.
     fn learn_stream(&mut self, stream: Stream) -> Option<Failure> {
+        self.look_at_words();
         let stream = self.streams.get(&stream.raw())?;
         self.host.join(&stream.clock);
         self.host_ns = self.host_ns.max(stream.time_ns);

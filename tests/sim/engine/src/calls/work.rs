@@ -249,7 +249,9 @@ impl Engine {
         };
         let began = (!state.satisfied(word, condition)).then(Instant::now);
         let wait = Body::WaitWord(word, condition, began);
+        let op = state.ops;
         state.submit(site, stream, wait, vec![looks])?;
+        state.await_word(op, word, condition);
         self.shared.tell(&state);
         Ok(())
     }
@@ -286,7 +288,7 @@ impl Engine {
         state.word(site, word)?;
         state.host_moment();
         let host = state.host.clone();
-        state.words.insert(word.address, host);
+        state.words.write(word, host);
         state.store(word);
         self.shared.tell(&state);
         Ok(())
