@@ -305,3 +305,113 @@ fn one_runtime(case: &mut Case) {
 fn large_stages(case: &mut Case) {
     case.staging = 1 << 23;
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::program::{Engine, Language, Op};
+    use crate::verdict::What;
+
+    /// Reads of so many places, on two threads.
+    fn case(reads: usize) -> Case {
+        let op = |t| Op {
+            thread: t % 2,
+            runtime: 0,
+            call: Call::Read { t },
+        };
+        Case {
+            name: "planted".to_owned(),
+            language: Language::Rust,
+            devices: vec!["cpu".to_owned()],
+            fresh: true,
+            runtimes: 1,
+            staging: 65_536,
+            fault: None,
+            ending: Ending::Return,
+            engine: Engine::default(),
+            programs: vec![(0..reads).map(op).collect()],
+        }
+    }
+
+    /// The smallest case that still is `wrong`, and how many were tried.
+    fn smallest_that_is(wrong: impl Fn(&Case) -> bool, of: &Case) -> (Case, usize) {
+        let finding = Finding::new(What::Answer, "planted");
+        let mut tries = 0;
+        let mut attempt = |case: &Case| {
+            tries += 1;
+            if wrong(case) {
+                return Verdict::Found(finding.clone());
+            }
+            Verdict::Passed {
+                refused: 0,
+                spent: false,
+                reached: BTreeSet::new(),
+            }
+        };
+        let end = Instant::now() + Duration::from_secs(60);
+        let (small, _) = smallest(of, &finding, end, &mut attempt);
+        (small, tries)
+    }
+
+    #[test]
+    fn the_rule_that_counts_is_left_for_an_early_call() {
+        let rules = |faults: &str| faults.split(',').map(str::to_owned).collect::<Vec<_>>();
+        let mut faulty = case(1);
+        faulty.engine.fault = Some("cuA@9=1,exec:cuB@40+=2!,cuC@30=3".to_owned());
+        faulty.fault = Some("cpu.copy:p0.03@7=BUSY,cpu.fill:p0.03@8=VENDOR".to_owned());
+        let is_wrong = |case: &Case| {
+            let of_driver = rules(case.engine.fault.as_deref().unwrap_or_default());
+            let of_layer = rules(case.fault.as_deref().unwrap_or_default());
+            of_driver.iter().any(|rule| rule.starts_with("exec:cuB@"))
+                && of_layer.iter().any(|rule| rule.starts_with("cpu.fill:"))
+        };
+        let (small, _) = smallest_that_is(is_wrong, &faulty);
+        assert_eq!(small.engine.fault.as_deref(), Some("exec:cuB@1+=2!"));
+        assert_eq!(small.fault.as_deref(), Some("cpu.fill:1=VENDOR"));
+    }
+
+    #[test]
+    fn a_process_exits_at_the_same_operation_of_fewer() {
+        let leaving = Case {
+            ending: Ending::Exit(29),
+            ..case(40)
+        };
+        let is_wrong = |case: &Case| {
+            let Ending::Exit(at) = case.ending else {
+                return false;
+            };
+            let op = case.programs[0].get(at);
+            op.is_some_and(|op| op.call == Call::Read { t: 29 })
+        };
+        let (small, _) = smallest_that_is(is_wrong, &leaving);
+        assert_eq!(small.ending, Ending::Exit(0));
+        let [op] = small.programs[0].as_slice() else {
+            unreachable!("{small:?}");
+        };
+        assert_eq!((op.thread, &op.call), (0, &Call::Read { t: 29 }));
+    }
+
+    #[test]
+    fn two_operations_far_apart_are_left_of_many() {
+        let both = |case: &Case| {
+            let has = |t| {
+                let mut ops = case.programs[0].iter();
+                ops.any(|op| op.call == Call::Read { t })
+            };
+            has(3) && has(880)
+        };
+        let (small, tries) = smallest_that_is(both, &case(900));
+        assert_eq!(small.ops(), 2);
+        assert!(tries < 150, "{tries}");
+    }
+
+    #[test]
+    fn what_never_happens_again_stays_as_it_was_after_a_few_tries() {
+        let (same, tries) = smallest_that_is(|_| false, &case(900));
+        assert_eq!(same, case(900));
+        assert!(tries < 20, "{tries}");
+    }
+}
