@@ -29,11 +29,14 @@ pub(crate) fn ready_behind(
     stated: DLDevice,
     stream: Handle<XdStream>,
 ) -> PyResult<()> {
-    let is_default = is_default(&stream);
     let others = also_meant(py, tensor, stated)?;
+    if others.is_empty() {
+        return ready_on(tensor, &stream);
+    }
+    let is_default = is_default_stream(&stream);
     // Managed memory has one name for all devices: the default stream is that of its own.
     let is_managed = tensor.info()?.memory_kind == MemoryKind::MANAGED;
-    if !is_managed || !is_default || others.is_empty() {
+    if !is_managed || !is_default {
         ready_on(tensor, &stream)?;
     }
     for device in others {
@@ -44,7 +47,8 @@ pub(crate) fn ready_behind(
         }
         // Who works on a stream of their own makes it the current one of the device that it is on.
         let current = stream_numbers::current(py, device)?;
-        if let Some(current) = current.filter(|current| !is_default || !self::is_default(current)) {
+        if let Some(current) = current.filter(|current| !is_default || !is_default_stream(current))
+        {
             ready_on(tensor, &current)?;
         }
     }
@@ -98,6 +102,9 @@ pub(crate) fn failure_of_table(py: Python<'_>, what: &str) -> PyErr {
 
 /// The devices whose streams a producer may have meant beside the one that it stated: none where the memory is there.
 fn also_meant(py: Python<'_>, tensor: &Tensor, stated: DLDevice) -> PyResult<Vec<DLDevice>> {
+    if tensor.info()?.device == stated && stream_numbers::home(stated) == stated {
+        return Ok(Vec::new());
+    }
     let stated = stream_numbers::home(stated);
     let own = tensor.own_device()?.pair();
     if own == stated {
@@ -115,7 +122,7 @@ fn also_meant(py: Python<'_>, tensor: &Tensor, stated: DLDevice) -> PyResult<Vec
     Ok(here.filter(|device| *device != stated).collect())
 }
 
-fn is_default(stream: &Handle<XdStream>) -> bool {
+fn is_default_stream(stream: &Handle<XdStream>) -> bool {
     stream_numbers::native(stream).is_ok_and(|native| native <= 1)
 }
 
