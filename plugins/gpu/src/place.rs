@@ -49,7 +49,9 @@ impl<V: Vendor> Place<V> {
     /// The context that the memory belongs to.
     pub(crate) fn context(&self, operation: &'static str) -> Result<u64, Fault> {
         match (self.context, &self.device) {
-            (Some(context), _) => Ok(context),
+            // The driver names the device's own context for memory of pools, also where nobody has retained that one.
+            (Some(context), Some(device)) => device.home(operation).map(|_home| context),
+            (Some(context), None) => Ok(context),
             (None, Some(device)) => Ok(device.home(operation)?.context),
             (None, None) => Ok(0),
         }

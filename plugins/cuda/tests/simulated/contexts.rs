@@ -2,13 +2,15 @@
 
 use std::ffi::c_void;
 
-use crossdock_sdk::abi::{MemoryKind, PointerFlags, Status, StreamHandle};
+use crossdock_sdk::abi::{CopyArgs, FillArgs, MemoryKind, PointerFlags, Status, StreamHandle};
 use crossdock_sdk::plugin::{
-    AsyncMemory as _, Plugin as _, Pool as _, Register as _, Streams as _, Wrap as _,
+    AsyncMemory as _, Fill as _, Plugin as _, Pool as _, Register as _, Streams as _, Wrap as _,
 };
 
 use crate::driver::Driver;
-use crate::hooks::{BYTES, LIMIT_NS, allocate, device, free, open, query, round_trip, upload};
+use crate::hooks::{
+    BYTES, LIMIT_NS, allocate, device, download, free, open, query, round_trip, upload,
+};
 use crate::{POLICIES, over};
 
 #[test]
@@ -104,6 +106,52 @@ fn memory_of_others_is_worked_on_in_their_context() {
     driver.free(memory);
     driver.free_pinned(pinned);
     assert_eq!(query(&cuda, memory).kind, MemoryKind::UNOWNED);
+    driver.destroy_context(context);
+}
+
+/// The driver says that memory of a pool is of the device's own context, which may not be there yet.
+#[test]
+fn memory_of_another_librarys_pool_is_worked_on_where_nobody_uses_the_devices_own_context() {
+    let name = "contexts::memory_of_another_librarys_pool_is_worked_on_where_nobody_uses_the_devices_own_context";
+    if !over(name, &POLICIES) {
+        return;
+    }
+    let (cuda, driver) = (open(), Driver::open());
+    let context = driver.create_context(1);
+    let native = driver.create_stream();
+    let memories = [(); 2].map(|()| driver.allocate_on(native, BYTES));
+    driver.synchronize();
+    driver.pop();
+    let stream = cuda.stream_create(0).unwrap();
+    assert!(!driver.has_primary_context(1));
+    let fill = FillArgs {
+        dst: device(memories[0], 1),
+        bytes: BYTES as u64,
+        pattern: [7; 16],
+        pattern_bytes: 1,
+        reserved: 0,
+    };
+    let copy = CopyArgs {
+        dst: device(memories[1], 1),
+        src: device(memories[0], 1),
+        bytes: BYTES as u64,
+    };
+    // SAFETY: the memory is the context's until the work is over.
+    unsafe { cuda.fill(fill, stream) }.unwrap();
+    // SAFETY: as above.
+    unsafe { cuda.copy(copy, stream) }.unwrap();
+    cuda.stream_synchronize(stream, LIMIT_NS).unwrap();
+    let mut bytes = [0; BYTES];
+    download(
+        &cuda,
+        &mut bytes,
+        device(memories[1], 1),
+        StreamHandle::NONE,
+    )
+    .unwrap();
+    assert_eq!(bytes, [7; BYTES]);
+    cuda.stream_destroy(stream).unwrap();
+    driver.destroy_stream(native);
     driver.destroy_context(context);
 }
 

@@ -62,6 +62,16 @@ impl Driver {
         address
     }
 
+    /// Memory of the pool of the thread's device, in the order of a stream.
+    pub(crate) fn allocate_on(&self, stream: u64, bytes: usize) -> u64 {
+        let mut address = 0;
+        let made = call!(self.cuMemAllocAsync(
+            &raw mut address => *mut u64, bytes => usize, stream => u64
+        ) -> c_int);
+        assert_eq!(made, 0);
+        address
+    }
+
     pub(crate) fn allocate_pinned(&self, bytes: usize) -> u64 {
         let mut address = 0;
         let made = call!(self.cuMemHostAlloc(

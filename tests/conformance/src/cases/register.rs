@@ -41,7 +41,7 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::core(
         "what_was_not_registered_is_not_unregistered",
-        "`XD_NOT_OWNER` when it was not registered.",
+        "`XD_NOT_OWNER` when it was not registered;",
         unregister_of_others,
     ),
     Case::core(
@@ -56,7 +56,7 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::full(
         "memory_that_was_allocated_is_not_unregistered",
-        "`XD_NOT_OWNER` when it was not registered.",
+        "`XD_NOT_OWNER` when it was not registered;",
         unregister_of_allocated,
     ),
     Case::core(
