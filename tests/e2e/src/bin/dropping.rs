@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crossdock::{Error, Event, Runtime, Stream, Tensor, exiting};
+use crossdock::{Error, Event, Runtime, Stream, Tensor};
 use crossdock_sdk::abi::Status;
 use crossdock_sdk::dlpack::{AxisSlice, Device, Dtype, Layout};
 
@@ -18,6 +18,8 @@ const COPIED: [usize; 2] = [BYTES, 6 << 20];
 static LAST: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 static IS_BACK: AtomicBool = AtomicBool::new(false);
 static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
+/// Crossdock learnt of the exit, and waited for the releases that had begun.
+static HAS_EXITED: AtomicBool = AtomicBool::new(false);
 /// Whether a release never ends.
 static IS_STUCK: AtomicBool = AtomicBool::new(false);
 /// When the exit began that nothing is to hold up.
@@ -58,7 +60,8 @@ impl AsRef<[u8]> for Pages {
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        if exiting() {
+        // Not `exiting`: a release that had begun before the exit is waited for, and may see that.
+        if HAS_EXITED.load(Ordering::SeqCst) {
             end("lent memory was given back after the exit had begun");
         }
         HAS_BEGUN.store(true, Ordering::SeqCst);
@@ -73,6 +76,7 @@ impl Drop for Pages {
 
 /// Runs after Crossdock learnt of the exit.
 extern "C" fn at_exit() {
+    HAS_EXITED.store(true, Ordering::SeqCst);
     for last in LAST.iter().filter_map(last_byte) {
         while last.load(Ordering::Relaxed) == 0 {
             std::thread::yield_now();
