@@ -74,20 +74,19 @@ impl LiveStreams {
     }
 
     /// Records where each stream is past what it was told to free so far, for those who wait for
-    /// releases. Whether there is one left where that cannot be done yet.
-    pub(crate) fn finish_frees(&self) -> bool {
+    /// releases.
+    pub(crate) fn finish_frees(&self) {
         let Some(entries) = self.entries() else {
-            return false;
+            return;
         };
         let cores = entries.iter().filter_map(|entry| entry.core.upgrade());
         let cores: Vec<_> = cores.collect();
         drop(entries);
-        for core in &cores {
+        for core in cores {
             if let Some(finish) = core.frees.take() {
-                finish(core);
+                finish(&core);
             }
         }
-        cores.iter().any(|core| core.frees.is_noted())
     }
 
     /// Enters a stream; where it is entered and alive already, gives that one. A stream that was created

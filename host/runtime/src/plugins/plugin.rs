@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use crossdock_layers::Layer;
 use crossdock_layers::Table;
@@ -373,19 +372,8 @@ impl Plugin {
     /// Blocks until all outstanding releases of its memory with a smaller number than `later` are over; `false`
     /// when the deadline passed first, or the process began to exit.
     pub(crate) fn wait_for_releases(&self, later: u64, deadline: Deadline) -> bool {
-        loop {
-            let is_one_left = self.streams.finish_frees();
-            let left = deadline.left();
-            // Until the next look at streams that are captured now.
-            let pause = left.map_or(PAUSE, |left| left.min(PAUSE));
-            let limit = if is_one_left { Some(pause) } else { left };
-            if self.releases.wait(later, limit) {
-                return true;
-            }
-            if process_state::exiting() || deadline.is_over() {
-                return false;
-            }
-        }
+        self.streams.finish_frees();
+        self.releases.wait(later, deadline.left())
     }
 
     /// The threads that act when its work is over.
@@ -408,9 +396,6 @@ impl Plugin {
         &self.later_works
     }
 }
-
-/// How often somebody who waits for releases looks at a stream that is captured.
-const PAUSE: Duration = Duration::from_millis(5);
 
 /// Why a plugin is not opened in the child of a fork whose parent started its driver.
 fn driver_is_inherited(identity: &PluginIdentity, driver: &str) -> Error {

@@ -31,17 +31,6 @@ impl Frees {
         self.is_noted.store(true, Ordering::Release);
     }
 
-    /// Puts a place back that could not be finished yet. Where there is another one by now, this one, which is older,
-    /// stands for both.
-    pub(crate) fn put_back(&self, finish: Finish) {
-        let mut noted = self.finish.lock().unwrap_or_else(PoisonError::into_inner);
-        let newer = noted.replace(finish);
-        self.is_noted.store(true, Ordering::Release);
-        drop(noted);
-        // Its end is told without the lock.
-        drop(newer);
-    }
-
     /// Whether there is a place that nobody took out.
     pub(crate) fn is_noted(&self) -> bool {
         self.is_noted.load(Ordering::Acquire)

@@ -1,7 +1,5 @@
 //! Streams that free memory: those who wait for releases go on once the stream is past that.
 
-use crossdock_sdk::abi::Status;
-
 use crate::devices::device::Device;
 use crate::error::Error;
 use crate::plugins::releases::{self, Release};
@@ -21,22 +19,13 @@ pub(crate) fn note(core: &StreamCore, device: &Device) {
 }
 
 fn finish(device: &Device) -> Finish {
+    let device = device.clone();
     let release = Release::by_plugin(device.plugin().releases());
-    finish_by(device.clone(), release)
-}
-
-fn finish_by(device: Device, release: Release) -> Finish {
     Box::new(move |core| {
-        let left = match end_of(core, &device) {
-            Ok(Some(end)) => completion::after(end, Then::Release(release, Vec::new())).map(drop),
-            Ok(None) => Ok(()),
-            Err(error) if error.status() == Some(Status::CAPTURING) => {
-                // Its owner captures the stream, for a while: whoever waits asks again.
-                core.frees.put_back(finish_by(device, release));
-                Ok(())
-            }
-            Err(error) => Err(error),
-        };
+        let left = end_of(core, &device).and_then(|end| match end {
+            Some(end) => completion::after(end, Then::Release(release, Vec::new())).map(drop),
+            None => Ok(()),
+        });
         if let Err(error) = left {
             // Nobody can say when the stream is past it, so nobody waits for that.
             log::debug!(target: "crossdock::memory", "{error}: {}", error.why());
