@@ -227,7 +227,9 @@ impl<V: Vendor> Allocation<V> {
     /// Gives the memory back when the stream gets here. Returns the point from which on it counts as freed; `None` where
     /// nothing is left to count: a host function does it, or no point could be recorded and it counts as freed already.
     pub(crate) fn free_on(&self, stream: &Stream<V>) -> Result<Option<Arc<NativeEvent<V>>>, Fault> {
-        let inside = stream.submit("free_async")?;
+        let submit = || stream.submit("free_async");
+        let inside = submit().or_else(|_| submit());
+        let inside = inside.inspect_err(|fault| self.never_freed(fault))?;
         let freed = self.free_behind(stream, &inside);
         freed.inspect_err(|_| self.leave_behind(stream, &inside))
     }
@@ -273,10 +275,14 @@ impl<V: Vendor> Allocation<V> {
         };
         match remember().or_else(|_| remember()) {
             Ok(()) => stream.device.leave(self.address),
-            Err(fault) if fault.status == Status::DEVICE_LOST => {}
-            Err(fault) => {
-                log::warn!(target: TARGET, "{} bytes are never freed: {fault}", self.size);
-            }
+            Err(fault) => self.never_freed(&fault),
+        }
+    }
+
+    /// Says that memory is leaked. That of a lost device is gone with it.
+    fn never_freed(&self, fault: &Fault) {
+        if fault.status != Status::DEVICE_LOST {
+            log::warn!(target: TARGET, "{} bytes are never freed: {fault}", self.size);
         }
     }
 
