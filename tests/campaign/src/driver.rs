@@ -271,8 +271,13 @@ fn shown(line: &str) -> String {
     let calls = ["first", "second"].map(|call| word(&report[call]["function"]));
     let calls: Vec<String> = calls.into_iter().filter(|call| !call.is_empty()).collect();
     let (kind, detail) = (word(&report["kind"]), word(&report["detail"]));
-    let code = ["first", "second"].map(|call| word(&report[call]["native"]));
-    let code: Vec<String> = code.into_iter().filter(|code| !code.is_empty()).collect();
+    let place = |call: &str| {
+        let native = &report[call]["native"];
+        let module = word(&native["module"]);
+        let module = module.rsplit('/').next().filter(|name| !name.is_empty())?;
+        Some(format!("{module}+{:#x}", native["offset"].as_u64()?))
+    };
+    let code: Vec<String> = ["first", "second"].into_iter().filter_map(place).collect();
     let code = match code.is_empty() {
         true => String::new(),
         false => format!(" ({})", code.join("; ")),
@@ -290,6 +295,12 @@ mod tests {
         let rest = r#""second":{"function":"cuMemFreeAsync"},"detail":"no edge""#;
         let report = format!(r#"{{"kind":"FreeInUse","first":{first},{rest}}}"#);
         let words = "FreeInUse: cuMemcpyDtoHAsync_v2 and cuMemFreeAsync: no edge";
+        assert_eq!(shown(&report), words);
+        let native = r#"{"module":"/a/b/libplugin.so","offset":4660}"#;
+        let report = format!(
+            r#"{{"kind":"Stale","first":{{"function":"cuEventQuery","native":{native}}},"detail":"gone"}}"#
+        );
+        let words = "Stale: cuEventQuery: gone (libplugin.so+0x1234)";
         assert_eq!(shown(&report), words);
         assert_eq!(take_reports(), [""; 0]);
     }
