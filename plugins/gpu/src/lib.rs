@@ -51,25 +51,26 @@
 //!
 //! # Decisions
 //!
-//! - *A device's context is retained by the first call that needs it*, and by none before: listing devices makes none. Each call enters its
-//!   context and leaves the thread's as it was. Work on streams of others is done in their context. Where a driver has
-//!   devices and no contexts, a word for the device takes their place.
-//! - *Nothing waits for a whole device, but an allocation that finds memory full, a trim of blocks, and the close.* Memory comes from a pool in stream order, on a stream of
-//!   its own. Where the driver has none, and for pinned and managed memory, freed blocks are kept for the next
-//!   allocation, because the driver's free waits for the device. They are freed when memory is full, by a trim (device
-//!   memory without a pool), or when the plugin is closed.
+//! - *A device's context is retained by the first call that needs it*, and by none before: listing devices makes none.
+//!   Each call enters its context and leaves the thread's as it was. Work on streams of others is done in their
+//!   context. Where a driver has devices and no contexts, a word for the device takes their place.
+//! - *Nothing waits for a whole device, but an allocation that finds memory full, a trim of blocks, and the close.*
+//!   Memory comes from a pool in stream order, on a stream of its own. Where the driver has none, and for pinned and
+//!   managed memory, freed blocks are kept for the next allocation, because the driver's free waits for the device.
+//!   They are freed when memory is full, by a trim (device memory without a pool), or when the plugin is closed.
 //! - *An allocation is ready at once, or carries the point from which it is* (`memory.rs`): hardware queues may keep
 //!   the stream of allocations behind work that waits for the host.
 //! - *A copy on a stream does not wait, unless the driver refuses a call in the middle of it*: then this thread waits
-//!   for what has begun, since the caller may free the memory. For memory that is not locked the stream calls the host, which moves the bytes
-//!   through pinned memory of the stream's own (`bounce.rs`).
-//!   Where nobody can tell when that memory is free, it stays until the close.
+//!   for what has begun, since the caller may free the memory. For memory that is not locked the stream calls the host,
+//!   which moves the bytes through pinned memory of the stream's own (`bounce.rs`). Where nobody can tell when that
+//!   memory is free, it stays until the close.
 //! - *A failure of the host is carried beside the driver's events* (`promise.rs`), as the driver knows none.
 //! - *Host events are words of memory that streams wait for* (`word.rs`). Where the driver has no such waits, the
 //!   plugin has no host events.
 //! - *Running, done and failed are answers about work; an error says only that the question failed* (`progress.rs`).
 //! - *A device is lost* when its driver answers a call, and then a query of the stream of allocations (before there is
-//!   one: of free memory), with a fatal error (`device.rs`). From then on the driver no longer calls host functions, and they are run here.
+//!   one: of free memory), with a fatal error (`device.rs`). From then on the driver no longer calls host functions,
+//!   and they are run here.
 //! - *Captures of others go on*: inside of a context the thread may do what they forbid (`current.rs`), and nothing is
 //!   put on a stream that is captured.
 

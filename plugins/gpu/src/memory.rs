@@ -13,7 +13,7 @@ use crate::blocks::room_for;
 use crate::current::Entered;
 use crate::device::{Device, Home, locked};
 use crate::fault::Fault;
-use crate::native::{NativeEvent, at_home};
+use crate::native::NativeEvent;
 use crate::progress::Progress;
 use crate::stream::Stream;
 use crate::vendor::{Answer, Kind, Sort, Vendor};
@@ -268,12 +268,7 @@ impl<V: Vendor> Allocation<V> {
         if !matches!(self.source, Source::Pool) {
             return self.leave();
         }
-        let remember = || {
-            at_home(stream, inside, |at_home, (_, end)| {
-                stream.device.remember_end(at_home, end)
-            })
-        };
-        match remember().or_else(|_| remember()) {
+        match stream.remember_end(inside) {
             Ok(()) => stream.device.leave(self.address),
             Err(fault) => self.never_freed(&fault),
         }

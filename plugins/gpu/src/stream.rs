@@ -157,7 +157,7 @@ impl<V: Vendor> Stream<V> {
                 self.waits_elsewhere.store(true, Ordering::Release);
             } else if is_elsewhere {
                 // Nobody here is told when its owner destroys it.
-                self.remember_end(&inside);
+                self.remember_wait(&inside);
             }
         }
         locked(&self.behind).join(promises);
@@ -240,14 +240,19 @@ impl<V: Vendor> Stream<V> {
     }
 
     /// Makes the close wait for what is on the stream now, which may be gone by then.
-    fn remember_end(&self, inside: &Entered<'_, V>) {
+    pub(crate) fn remember_end(&self, inside: &Entered<'_, V>) -> Result<(), Fault> {
         let remember = || {
-            self.refuse_capture(inside, "stream_destroy")?;
+            self.refuse_capture(inside, "event_record")?;
             at_home(self, inside, |at_home, (_, end)| {
                 self.device.remember_end(at_home, end)
             })
         };
-        if let Err(fault) = remember().or_else(|_| remember()) {
+        remember().or_else(|_| remember())
+    }
+
+    /// The same for a word of another device that the stream waits for.
+    fn remember_wait(&self, inside: &Entered<'_, V>) {
+        if let Err(fault) = self.remember_end(inside) {
             log::warn!(target: TARGET, "the close does not wait for this stream: {fault}");
         }
     }
@@ -285,7 +290,7 @@ impl<V: Vendor> Drop for Stream<V> {
         self.end_bounce(&inside);
         if self.is_own {
             if self.waits_elsewhere.load(Ordering::Acquire) {
-                self.remember_end(&inside);
+                self.remember_wait(&inside);
             }
             self.device.report(inside.vendor().destroy_stream(self.raw));
         }

@@ -102,6 +102,7 @@ pub(crate) fn failure_of_table(py: Python<'_>, what: &str) -> PyErr {
 
 /// The devices whose streams a producer may have meant beside the one that it stated: none where the memory is there.
 fn also_meant(py: Python<'_>, tensor: &Tensor, stated: DLDevice) -> PyResult<Vec<DLDevice>> {
+    // What most producers say is right, and is known without asking whose memory it is.
     if tensor.info()?.device == stated && stream_numbers::home(stated) == stated {
         return Ok(Vec::new());
     }

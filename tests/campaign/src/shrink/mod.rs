@@ -102,16 +102,9 @@ impl Best<'_, '_> {
 
     /// Leaves out rules of faults, then makes the one that is left name an early call.
     fn fewer_faults(&mut self, rules: Rules) {
-        let mut length = rules.count(&self.case).div_ceil(2);
-        while length > 0 {
-            let mut end = rules.count(&self.case);
-            while end > 0 {
-                let start = end.saturating_sub(length);
-                self.take(rules.without(&self.case, start..end));
-                end = start;
-            }
-            length /= 2;
-        }
+        let longest = rules.count(&self.case).div_ceil(2);
+        let count = |case: &Case| rules.count(case);
+        self.leave_out_runs(longest, count, |case, some| rules.without(case, some));
         let earlier = rules.of_earlier_calls(&self.case);
         // The first that fails is the earliest one.
         let _ = earlier.into_iter().any(|case| self.take(case));
@@ -128,20 +121,31 @@ impl Best<'_, '_> {
         }
     }
 
-    /// Leaves out runs of operations, long ones first.
     fn fewer_ops(&mut self) {
         for program in 0..self.case.programs.len() {
-            let mut length = self.case.programs[program].len() / 2;
-            while length > 0 {
-                let mut end = self.case.programs[program].len();
-                // From behind: what comes later needs what came before.
-                while end > 0 {
-                    let start = end.saturating_sub(length);
-                    self.take(without(&self.case, program, start..end));
-                    end = start;
-                }
-                length /= 2;
+            let count = |case: &Case| case.programs[program].len();
+            let longest = count(&self.case) / 2;
+            self.leave_out_runs(longest, count, |case, ops| without(case, program, ops));
+        }
+    }
+
+    /// Leaves out runs of so many parts of a case, long ones first.
+    fn leave_out_runs(
+        &mut self,
+        longest: usize,
+        count: impl Fn(&Case) -> usize,
+        without: impl Fn(&Case, Range<usize>) -> Case,
+    ) {
+        let mut length = longest;
+        while length > 0 {
+            let mut end = count(&self.case);
+            // From behind: what comes later needs what came before.
+            while end > 0 {
+                let start = end.saturating_sub(length);
+                self.take(without(&self.case, start..end));
+                end = start;
             }
+            length /= 2;
         }
     }
 
