@@ -71,7 +71,9 @@ impl<V: Vendor> Streams for Gpu<V> {
         if locked(&self.defaults).contains(&Some(stream)) {
             return Err(Fault::invalid(operation, "a default stream is never destroyed").into());
         }
-        drop(self.streams.remove(operation, stream)?);
+        let gone = self.streams.remove(operation, stream)?;
+        let _asking = locked(&self.asking);
+        drop(gone);
         Ok(())
     }
 

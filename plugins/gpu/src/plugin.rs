@@ -46,7 +46,17 @@ pub struct Gpu<V: Vendor> {
     pub(crate) freeing: Mutex<Vec<Freeing<V>>>,
     /// The links that were enabled here: a device and its peer.
     pub(crate) links: Mutex<BTreeSet<(u32, u32)>>,
+    /// Held while streams are asked that the caller did not name, and while one is destroyed: afterwards the owner of a
+    /// stream of others may end it, and its context.
+    pub(crate) asking: Mutex<()>,
     retired: AtomicBool,
+}
+
+/// A stream that a retire waits for.
+enum Drained<V: Vendor> {
+    Own(Arc<Stream<V>>),
+    /// The end of one that its owner may end meanwhile.
+    OfOthers(Arc<NativeEvent<V>>),
 }
 
 /// Memory that a stream frees when it gets there.
@@ -93,6 +103,7 @@ impl<V: Vendor> Plugin for Gpu<V> {
             events: Handles::new(),
             freeing: Mutex::default(),
             links: Mutex::default(),
+            asking: Mutex::default(),
             retired: AtomicBool::new(false),
         })
     }
@@ -186,12 +197,13 @@ impl<V: Vendor> Plugin for Gpu<V> {
         self.retired.store(true, Ordering::Release);
         self.driver.process.check("retire")?;
         let deadline = Deadline::after(limit(deadline_ns));
-        for stream in self.streams.all() {
-            if stream.device.is_lost() {
-                continue;
-            }
-            // A stream whose work failed is as drained as one whose work succeeded.
-            if !stream.drain(deadline.left())? {
+        // A stream whose work failed is as drained as one whose work succeeded.
+        let is_drained = |stream: &Drained<V>| match stream {
+            Drained::Own(stream) => stream.drain(deadline.left()),
+            Drained::OfOthers(end) => end.wait(deadline).map(|now| now.is_over()),
+        };
+        for stream in self.to_drain()? {
+            if !is_drained(&stream)? {
                 let why = "a stream still has work";
                 return Err(Fault::new(Status::TIMEOUT, "retire", why).into());
             }
@@ -339,8 +351,26 @@ impl<V: Vendor> Gpu<V> {
         })
     }
 
+    /// What a retire waits for.
+    fn to_drain(&self) -> Result<Vec<Drained<V>>, Fault> {
+        let _asking = locked(&self.asking);
+        let mut found = Vec::new();
+        for stream in self.streams.all() {
+            if stream.device.is_lost() {
+                continue;
+            }
+            if stream.is_own() {
+                found.push(Drained::Own(stream));
+            } else {
+                found.extend(stream.end_for_good("retire")?.map(Drained::OfOthers));
+            }
+        }
+        Ok(found)
+    }
+
     /// Whether a stream of the device may have work.
     fn has_work(&self, device: &Device<V>) -> bool {
+        let _asking = locked(&self.asking);
         let streams = self.streams.all();
         let is_of = |stream: &&Arc<Stream<V>>| stream.device.index == device.index;
         let mut of_device = streams.iter().filter(is_of);

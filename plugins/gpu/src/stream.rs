@@ -194,6 +194,20 @@ impl<V: Vendor> Stream<V> {
         Ok(ended.is_over())
     }
 
+    /// An event at the present end that outlives the stream, and its context; none where all is over.
+    pub(crate) fn end_for_good(
+        &self,
+        operation: &'static str,
+    ) -> Result<Option<Arc<NativeEvent<V>>>, Fault> {
+        let inside = self.enter(operation)?;
+        self.refuse_capture(&inside, operation)?;
+        let now = Progress::ask(&inside, |vendor| vendor.query_stream(self.raw))?;
+        let running = !now.is_over();
+        running
+            .then(|| NativeEvent::record_for_good(self, &inside))
+            .transpose()
+    }
+
     /// Waits for all that is on the stream now. A stream that nobody else puts work on meanwhile is only asked: a point
     /// that is recorded for the wait would stand, on one hardware queue, behind what another stream waits for.
     fn reach_end(&self, limit: Option<Duration>) -> Result<(Progress, Promises), Fault> {

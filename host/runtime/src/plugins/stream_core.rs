@@ -33,12 +33,12 @@ pub(crate) struct StreamCore {
     tellers: AtomicU64,
     /// How many [`Hold`]s there are that keep its owner from ending it.
     holders: AtomicUsize,
-    /// Whether its owner may have ended it. Set under the submit lock.
+    /// Whether its owner may have ended it, and the plugin has its handle back. Set under the submit lock.
     is_left: AtomicBool,
 }
 
-/// A stream in somebody's hand. The owner of a stream of others keeps it until the last who has it lets go; what the
-/// memories remember of its work does not count, and so puts nothing on the stream once it may be gone.
+/// A stream in somebody's hand. The owner of a stream of others keeps it until the last who has it lets go, and no
+/// longer: then the plugin gets its handle back, whatever the memories still remember of the stream's work.
 #[derive(Debug)]
 pub(crate) struct Hold {
     core: Arc<StreamCore>,
@@ -198,8 +198,9 @@ impl StreamCore {
         self.origin == Origin::Wrapped
     }
 
-    /// Whoever had it in hand let go. A stream of others may be gone from then on, so what is still to be put on it is
-    /// put there now, and nothing later: a call that another thread is making is over when this returns.
+    /// Whoever had it in hand let go. A stream of others may be gone from then on, and its vendor's context with it. So
+    /// what is still to be put on it is put there now, and its plugin gives up what it keeps for it; a call that another
+    /// thread is making is over when this returns.
     fn leave(&self) {
         let is_callable = !process_state::exiting() && !self.plugin.hooks().is_forked();
         if !self.is_of_others() || !is_callable {
@@ -212,9 +213,12 @@ impl StreamCore {
             let _lock = self.lock(&self.submit_lock);
             // A free is noted before it is submitted.
             if !self.frees.is_noted() {
-                return self.is_left.store(true, Ordering::Release);
+                self.is_left.store(true, Ordering::Release);
+                break;
             }
         }
+        // From now on no hook is called with it.
+        destroy(self.plugin.hooks(), self.handle);
     }
 
     /// Puts work of another plugin between two events of this stream, one caller at a time. Inside,
@@ -256,8 +260,8 @@ impl Drop for StreamCore {
                 frees(self);
             }
         }
-        // A wrapped one ends as the plugin's handle only: the stream stays its owner's.
-        if self.origin != Origin::Default {
+        // A wrapped one ends as the plugin's handle only, and has ended where everybody let go of it before.
+        if self.origin != Origin::Default && !self.is_left() {
             destroy(self.plugin.hooks(), self.handle);
         }
     }

@@ -9,6 +9,7 @@ use crossdock_sdk::deadline::Deadline;
 
 use crate::devices::device::Device;
 use crate::error::Error;
+use crate::plugins::releases::Outstanding;
 use crate::plugins::stream_core::{Hold, Origin, StreamCore};
 use crate::streams::event::Event;
 use crate::streams::stream_frees;
@@ -196,23 +197,22 @@ impl Stream {
             .tell(|| hooks.synchronize_stream(self.0.handle, limit))
     }
 
-    /// As [`Stream::synchronize`]; of a stream of others it waits by an event, since the owner may end the stream
-    /// meanwhile.
+    /// As [`Stream::synchronize`], for a caller that does not name the stream. The owner of a stream of others may end it
+    /// meanwhile: so it is waited for by an event, and only asked under its lock. With its context the event goes too:
+    /// those who wait for releases before that wait for this.
     pub(crate) fn synchronize_for_device(&self, deadline: Deadline) -> Result<(), Error> {
         if !self.is_of_others() {
             return self.synchronize(deadline.left());
         }
-        let end = match self.record() {
-            // Everybody let go of it.
-            Err(_) if self.0.is_left() => return Ok(()),
+        let _place = Outstanding::new(self.device().plugin().releases());
+        let ended = match self.record() {
             // It makes no events, or none any more.
             Err(error) if error.is_unsupported() || error.status() == Some(Status::RETIRED) => {
-                return self.synchronize(deadline.left());
+                self.ask_until_idle(deadline)
             }
-            end => end?,
+            end => end.and_then(|end| end.synchronize(deadline.left())),
         };
-        match end.synchronize(deadline.left()) {
-            // With the stream, which its owner has ended by now, the event may have gone too.
+        match ended {
             Err(error) if error.status() != Some(Status::TIMEOUT) && self.0.is_left() => Ok(()),
             Err(error) if error.is_failure_of_work() => {
                 // Whoever waits for the stream itself is not told again.
@@ -225,6 +225,19 @@ impl Stream {
             }
             ended => ended,
         }
+    }
+
+    /// Asks until its work is over, each time under the submit lock.
+    fn ask_until_idle(&self, deadline: Deadline) -> Result<(), Error> {
+        let hooks = self.device().hooks();
+        while !self.with_submit_lock(|handle| hooks.is_idle(handle))? {
+            if deadline.is_over() {
+                let why = "a stream of others still has work";
+                return Err(hooks.failure("synchronize", Status::TIMEOUT, why));
+            }
+            std::thread::sleep(A_MOMENT);
+        }
+        Ok(())
     }
 
     /// Whether its work is done.
@@ -268,6 +281,9 @@ impl Stream {
         self.0.with_foreign_lock(call)
     }
 }
+
+/// The pause between two questions.
+const A_MOMENT: Duration = Duration::from_micros(100);
 
 impl PartialEq for Stream {
     fn eq(&self, other: &Self) -> bool {

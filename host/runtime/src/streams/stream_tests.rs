@@ -3,6 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Barrier, Mutex};
+use std::time::Duration;
 
 use crossdock_sdk::abi::{EventHandle, Status};
 use crossdock_sdk::dlpack::{Dtype, Layout};
@@ -247,16 +248,21 @@ fn a_device_waits_for_the_streams_of_all_runtimes_also_behind_one_that_failed() 
 
 #[test]
 fn a_wait_for_a_device_leaves_a_stream_of_others_to_its_owner_who_ends_it_meanwhile() {
-    let device = device(&test_plugin_streams::plugin::<62>());
-    let given = given::<62>();
+    let plugin = test_plugin_streams::plugin::<62>();
+    let (device, given) = (device(&plugin), given::<62>());
+    let runtime = runtime();
+    assert!(runtime.register(&plugin).unwrap());
     let kept = Mutex::new(Some(wrap(&device, 77)));
     let inside = device.clone();
     let gone = Arc::<AtomicBool>::default();
-    let ended = Arc::clone(&gone);
+    let (ended, releases) = (Arc::clone(&gone), runtime.clone());
     let _default = Stream::default_of(&device).unwrap();
     let last = wrap(&device, 77).record().unwrap().handle().raw();
     *given.in_event_synchronize.lock().unwrap() = Some(Arc::new(move || {
         drop(kept.lock().unwrap().take());
+        // Its context may go only once nobody asks an event in it any more.
+        let asked = releases.wait_for_releases(Some(Duration::ZERO));
+        assert_eq!(asked.unwrap_err().status(), Some(Status::TIMEOUT));
         // With the stream goes the next event, which is at the end of its work.
         given.end(EventHandle::from_raw(last + 1), Status::VENDOR);
         ended.store(Stream::find(&inside, 77).is_none(), SeqCst);
@@ -267,6 +273,7 @@ fn a_wait_for_a_device_leaves_a_stream_of_others_to_its_owner_who_ends_it_meanwh
         "the owner had it back while the device was waited for"
     );
     assert_eq!(given.waits.load(SeqCst), 1, "for the default stream alone");
+    runtime.wait_for_releases(Some(Duration::ZERO)).unwrap();
 }
 
 #[test]
@@ -357,7 +364,10 @@ fn a_stream_of_others_that_nobody_has_in_hand_is_not_used_and_not_found() {
     drop(stream);
     assert_eq!(Stream::find(&device, 77), Some(remembered.clone()));
     remembered.record().unwrap();
+    assert_eq!(given::<61>().live().len(), 1);
     drop(copy);
+    // Later its vendor's context may be gone, in which the plugin keeps things for the stream.
+    assert!(given::<61>().live().is_empty(), "its plugin has it back");
     let refused = remembered.record().map(drop);
     let status = refused.unwrap_err().status();
     assert_eq!(status, Some(Status::UNSUPPORTED));

@@ -4,7 +4,8 @@ use std::ffi::c_void;
 
 use crossdock_sdk::abi::{CopyArgs, FillArgs, MemoryKind, PointerFlags, Status, StreamHandle};
 use crossdock_sdk::plugin::{
-    AsyncMemory as _, Fill as _, Plugin as _, Pool as _, Register as _, Streams as _, Wrap as _,
+    AsyncMemory as _, Fill as _, HostEvents as _, Plugin as _, Pool as _, Register as _,
+    Streams as _, Wrap as _,
 };
 
 use crate::driver::Driver;
@@ -226,4 +227,37 @@ fn nothing_of_a_context_is_needed_once_its_work_is_over_and_its_streams_are_gone
     cuda.unregister_host(0, locked).unwrap();
     drop(cuda);
     assert_eq!(driver.leaks(), 0);
+}
+
+#[test]
+fn a_context_ends_while_a_retire_waits_for_what_was_on_its_stream() {
+    let name = "contexts::a_context_ends_while_a_retire_waits_for_what_was_on_its_stream";
+    if !over(name, &POLICIES) {
+        return;
+    }
+    let driver = Driver::open();
+    for _ in 0..20 {
+        let cuda = open();
+        let context = driver.create_context(1);
+        let native = driver.create_stream();
+        let gate = cuda.event_create_host(1).unwrap();
+        // SAFETY: it is a live stream, which outlives its wrap.
+        let wrapped = unsafe { cuda.stream_wrap(1, native) }.unwrap();
+        cuda.stream_wait_event(wrapped, gate).unwrap();
+        driver.take_calls();
+        std::thread::scope(|scope| {
+            let retired = scope.spawn(|| cuda.retire(LIMIT_NS));
+            while !driver.take_calls().contains_key("cuEventQuery") && !retired.is_finished() {
+                std::thread::yield_now();
+            }
+            cuda.stream_destroy(wrapped).unwrap();
+            cuda.event_complete(gate, Status::OK).unwrap();
+            driver.destroy_stream(native);
+            driver.destroy_context(context);
+            retired.join().unwrap().unwrap();
+        });
+        drop(cuda);
+    }
+    assert_eq!(driver.reports(), 0, "{}", driver.take_reports());
+    assert_eq!(driver.leaks(), 0, "{}", driver.list_leaks());
 }
