@@ -104,7 +104,8 @@ fn load_plugin(py: Python<'_>, path: std::path::PathBuf) -> PyResult<Plugin> {
 
 /// Waits until all memory that was dropped before, while a stream still used it, is given back to its
 /// owner, and so is each stream of another library that was dropped while its work ran. Waits also until
-/// the work of one plugin is over that a stream of another plugin was made to wait for.
+/// the work of one plugin is over that a stream of another plugin was made to wait for, or that another
+/// thread waits for in `Device.synchronize`.
 /// `DeviceTimeoutError` after `timeout` seconds.
 #[pyfunction]
 #[pyo3(signature = (timeout=None))]

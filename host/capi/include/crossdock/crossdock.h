@@ -836,9 +836,9 @@ xd_error *xd_runtime_retire_plugin(const xd_runtime *runtime, const xd_plugin *p
 /** \brief Blocks until all memory that was freed before this call, while work on it was still
  * running, is given back, or is leaked because nobody can say whether the work is over. Then the
  * deleters of imported tensors have run. Where a stream of one plugin was made to wait for another
- * plugin's work before this call, it also blocks until that work is over: nothing here asks for it
- * any more then, and its stream's context may end. Waits for the plugins that this runtime lists,
- * and for those that it retired.
+ * plugin's work before this call, or a thread is in ::xd_device_synchronize for a device with a stream
+ * of others, it also blocks until that work is over: nobody here asks for it then, and the context of
+ * its stream may end. Waits for the plugins that this runtime lists, and for those that it retired.
  * \param[in] limit_ns  The longest wait in nanoseconds, or ::XD_NO_LIMIT.
  * \return `XD_TIMEOUT`; `XD_EXITING` once the process exits, which leaves the rest to the system;
  *         `XD_INVALID` when called by a deleter, which is such a release itself.

@@ -16,8 +16,10 @@ use crate::process::process_state;
 impl Runtime {
     /// Blocks until all memory that was dropped before this call, while work on it was still running,
     /// is given back, or is leaked because nobody can say whether the work is over; `None` is no
-    /// limit. Waits for the plugins that this runtime lists, and for those that were retired here; and until no
-    /// thread waits any more for work of theirs in the name of another plugin's stream, of waits before this call.
+    /// limit. Waits for the plugins that this runtime lists, and for those that were retired here. Where a stream of
+    /// another plugin was made to wait for their work before this call, or a thread waits for all of a device with a
+    /// stream of others, it blocks until that work is over too: nobody here asks for it then, and the vendor's context
+    /// of its stream may end.
     ///
     /// # Errors
     /// [`Error::Hook`]: `TIMEOUT`, or `EXITING` once the process exits, which leaves the rest to the
