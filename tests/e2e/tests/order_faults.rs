@@ -377,7 +377,9 @@ fn work_for_a_stream_of_another_plugin_gets_its_end_later() {
         let twice = "call:event_record@1=VENDOR,call:event_record@2=VENDOR";
         rig.control.inject(twice).unwrap();
         assert!(target.copy_from(&source, Some(&stream)).is_err());
-        // The copy is there, and what comes now still comes after it.
+        // The copy is there: a wait for the device finds it, and what comes now still comes after it.
+        let waited = device.synchronize(Some(Duration::ZERO));
+        assert_eq!(status(&waited), Some(Status::TIMEOUT));
         let waited = source.synchronize(Some(Duration::ZERO));
         assert!(waited.is_ok(), "{waited:?}");
         assert_eq!(

@@ -146,6 +146,9 @@ impl<'a> Accesses<'a> {
     /// Remembers work that has no event at its end, and why. Where it is on a stream, a later record
     /// may do; else the memories are kept for ever, and their next user is told why.
     fn remember_unrecorded(self, on: Option<WorkStream<'_>>, why: &Error) {
+        if let Some(internal) = on.as_ref().and_then(WorkStream::internal) {
+            internal.note_unrecorded();
+        }
         for (memory, access) in self.each() {
             let stream = on.as_ref().and_then(WorkStream::callers_own);
             let entry = Work {

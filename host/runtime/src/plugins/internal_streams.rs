@@ -3,7 +3,7 @@
 //! Each carries one piece of work at a time: two on one stream would order things that have nothing to
 //! do with each other, and could wait in a circle.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crossdock_sdk::abi::StreamHandle;
 use crossdock_sdk::deadline::Deadline;
@@ -20,6 +20,8 @@ pub(crate) struct InternalStreams(Mutex<Pool>);
 #[derive(Debug, Default)]
 struct Pool {
     streams: Vec<Kept>,
+    /// Those that memories keep, because the end of the work on them could not be recorded.
+    unrecorded: Vec<Weak<PooledStream>>,
     /// The number of the one that was given back last.
     last: u64,
 }
@@ -65,6 +67,13 @@ impl InternalStreams {
             visit(&one);
             let_go(hooks, one.stream);
         }
+    }
+
+    /// Notes a stream that is kept for work whose end could not be recorded: a wait for the device finds it all the same.
+    pub(crate) fn note_unrecorded(&self, stream: &Arc<PooledStream>) {
+        let noted = &mut self.pool().unrecorded;
+        noted.retain(|one| one.strong_count() > 0);
+        noted.push(Arc::downgrade(stream));
     }
 
     /// Takes a stream out of the pool, unless another thread took it first, even if that thread has
@@ -153,6 +162,18 @@ impl InternalStreams {
             let over = hooks.wait_until_over(one.stream.handle, deadline);
             outcome = std::mem::replace(&mut outcome, Ok(())).and(over);
         });
+        let unrecorded: Vec<_> = self
+            .pool()
+            .unrecorded
+            .iter()
+            .filter_map(Weak::upgrade)
+            .collect();
+        for one in unrecorded {
+            if one.device == device {
+                outcome = outcome.and(hooks.wait_until_over(one.handle, deadline));
+            }
+            let_go(hooks, one);
+        }
         outcome
     }
 

@@ -84,6 +84,14 @@ impl InternalStream {
         Ok(event)
     }
 
+    /// Lets waits for the device find it while it is kept, because the end of its work could not be recorded.
+    pub(crate) fn note_unrecorded(&self) {
+        let streams = self.device.plugin().internal_streams();
+        self.pooled
+            .iter()
+            .for_each(|pooled| streams.note_unrecorded(pooled));
+    }
+
     /// Blocks the calling thread until its work is over, failed or not.
     ///
     /// # Errors
