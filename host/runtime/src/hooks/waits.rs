@@ -17,6 +17,10 @@ pub(crate) const FIRST: Duration = Duration::from_millis(250);
 /// No slice is longer: so late may a thread learn that its plugin is not called any more.
 const LONGEST: Duration = Duration::from_secs(1);
 
+/// Between two questions.
+const SHORTEST_PAUSE: Duration = Duration::from_micros(10);
+const LONGEST_PAUSE: Duration = Duration::from_millis(1);
+
 impl Hooks {
     /// Blocks the calling thread until a stream's work is done; `None` is no limit.
     ///
@@ -102,6 +106,26 @@ fn in_slices(
             answer => return answer,
         }
         slice = (slice * 2).min(LONGEST);
+    }
+}
+
+/// Asks until the answer is yes or the deadline is over, in pauses that grow with the wait. Whether it was yes.
+///
+/// # Errors
+/// That of a question, after which none follows.
+pub(crate) fn ask_until(
+    deadline: Deadline,
+    mut ask: impl FnMut() -> Result<bool, Error>,
+) -> Result<bool, Error> {
+    let begun = Instant::now();
+    loop {
+        let answer = ask()?;
+        if answer || deadline.is_over() {
+            return Ok(answer);
+        }
+        // So the end is noticed late by at most 1/32 of the wait, or by the shortest pause.
+        let pause = begun.elapsed() / 32;
+        std::thread::sleep(pause.clamp(SHORTEST_PAUSE, LONGEST_PAUSE));
     }
 }
 

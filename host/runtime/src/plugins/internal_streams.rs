@@ -4,12 +4,14 @@
 //! do with each other, and could wait in a circle.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
-use crossdock_sdk::abi::StreamHandle;
+use crossdock_sdk::abi::{Status, StreamHandle};
 use crossdock_sdk::deadline::Deadline;
 
 use crate::error::Error;
 use crate::hooks::plugin_hooks::Hooks;
+use crate::hooks::waits;
 use crate::plugins::stream_core::destroy;
 
 /// A plugin's internal streams that nobody holds: idle ones, and ones whose work is still running.
@@ -84,6 +86,12 @@ impl InternalStreams {
         at.map(|at| streams.remove(at)).is_some()
     }
 
+    /// Whether the stream is in the pool, and was all the while.
+    fn keeps(&self, one: &Kept) -> bool {
+        let streams = &self.pool().streams;
+        streams.iter().any(|other| other.number == one.number)
+    }
+
     pub(crate) fn give_back(&self, stream: Arc<PooledStream>) {
         let mut pool = self.pool();
         pool.last += 1;
@@ -146,7 +154,8 @@ impl InternalStreams {
     }
 
     /// Makes the calling thread wait for the work on the device's internal streams. Failures of that work are told
-    /// by the streams that it was done for, and not here.
+    /// by the streams that it was done for, and not here. The plugin is only asked: for a longer wait it may put
+    /// something on the stream, and on one hardware queue whoever takes the stream meanwhile would stand behind that.
     ///
     /// # Errors
     /// [`Error::Hook`]: `TIMEOUT`, or what the plugin answered where the work may still be running.
@@ -157,20 +166,24 @@ impl InternalStreams {
         deadline: Deadline,
     ) -> Result<(), Error> {
         let mut outcome = Ok(());
-        self.look(hooks, device, usize::MAX, |one| {
-            // One that another thread takes meanwhile had nothing left to do.
-            let over = hooks.wait_until_over(one.stream.handle, deadline);
+        let mut wait_for = |stream: &PooledStream, is_kept: &dyn Fn() -> bool| {
+            let ask = || Ok(!is_kept() || is_over(hooks, stream)?);
+            let late = || {
+                let why = "a stream of the runtime's own still has work";
+                hooks.failure("synchronize", Status::TIMEOUT, why)
+            };
+            let over = waits::ask_until(deadline, ask);
+            let over = over.and_then(|over| over.then_some(()).ok_or_else(late));
             outcome = std::mem::replace(&mut outcome, Ok(())).and(over);
+        };
+        self.look(hooks, device, usize::MAX, |one| {
+            // One that another thread takes meanwhile has nothing left to do.
+            wait_for(&one.stream, &|| self.keeps(one));
         });
-        let unrecorded: Vec<_> = self
-            .pool()
-            .unrecorded
-            .iter()
-            .filter_map(Weak::upgrade)
-            .collect();
-        for one in unrecorded {
+        let unrecorded: Vec<_> = self.pool().unrecorded.clone();
+        for one in unrecorded.iter().filter_map(Weak::upgrade) {
             if one.device == device {
-                outcome = outcome.and(hooks.wait_until_over(one.handle, deadline));
+                wait_for(&one, &|| true);
             }
             let_go(hooks, one);
         }
@@ -183,6 +196,15 @@ impl InternalStreams {
         for one in kept {
             let_go(hooks, one.stream);
         }
+    }
+}
+
+/// Whether the stream's work is over, failed or not.
+fn is_over(hooks: &Hooks, stream: &PooledStream) -> Result<bool, Error> {
+    let now = Deadline::after(Some(Duration::ZERO));
+    match hooks.wait_until_over(stream.handle, now) {
+        Err(error) if error.status() == Some(Status::TIMEOUT) => Ok(false),
+        over => over.map(|()| true),
     }
 }
 

@@ -10,7 +10,7 @@ use crossdock_sdk::abi::{Status, StreamHandle};
 use crate::Device;
 use crate::hooks::waits;
 use crate::streams::internal_stream::InternalStream;
-use crate::test_plugins::test_plugin_streams::{self, Given, given};
+use crate::test_plugins::test_plugin_streams::{self, Given, Step, given};
 
 /// The two devices of plugin `N`, and what the plugin gives.
 fn devices<const N: usize>() -> ([Device; 2], &'static Given) {
@@ -91,12 +91,36 @@ fn a_device_waits_for_its_streams_of_ours_and_keeps_them() {
     given.failed.store(ours.raw(), SeqCst);
     device.synchronize(None).unwrap();
     device.synchronize(Some(Duration::from_secs(1000))).unwrap();
-    // The default stream is waited for too, ours once more behind its failure, and both limits are
-    // longer than a slice.
+    // The default stream is waited for too, and both limits are longer than a slice. Ours is only asked, once more
+    // behind its failure.
     let limits = given.limits.lock().unwrap().clone();
     let slice = u64::try_from(waits::FIRST.as_nanos()).unwrap();
-    assert_eq!(limits, [slice; 5]);
+    assert_eq!(limits, [slice, 0, 0, slice, 0]);
     assert_eq!(take(&device), [ours]);
+}
+
+#[test]
+fn a_wait_for_a_device_leaves_a_stream_alone_that_another_thread_took_meanwhile() {
+    let ([device, _], given) = devices::<64>();
+    let [first, second] = take(&device);
+    let other = device.clone();
+    let take_both: Step = Arc::new(move || {
+        let take_both = || [(); 2].map(|()| InternalStream::take(&other).unwrap());
+        let both = std::thread::scope(|scope| scope.spawn(take_both).join().unwrap());
+        // Their work may stand behind whatever is put on them from now on.
+        std::mem::forget(both);
+    });
+    // The default stream is waited for before.
+    let behind_default: Step = Arc::new(move || {
+        *given.in_stream_synchronize.lock().unwrap() = Some(Arc::clone(&take_both));
+    });
+    *given.in_stream_synchronize.lock().unwrap() = Some(behind_default);
+    device.synchronize(None).unwrap();
+    let awaited = given.awaited.lock().unwrap().clone();
+    assert!(
+        awaited.contains(&first.raw()) && !awaited.contains(&second.raw()),
+        "{awaited:?}"
+    );
 }
 
 #[test]

@@ -9,6 +9,7 @@ use crossdock_sdk::deadline::Deadline;
 
 use crate::devices::device::Device;
 use crate::error::Error;
+use crate::hooks::waits;
 use crate::plugins::releases::Outstanding;
 use crate::plugins::stream_core::{Hold, Origin, StreamCore};
 use crate::streams::event::Event;
@@ -230,14 +231,11 @@ impl Stream {
     /// Asks until its work is over, each time under the submit lock.
     fn ask_until_idle(&self, deadline: Deadline) -> Result<(), Error> {
         let hooks = self.device().hooks();
-        while !self.with_submit_lock(|handle| hooks.is_idle(handle))? {
-            if deadline.is_over() {
-                let why = "a stream of others still has work";
-                return Err(hooks.failure("synchronize", Status::TIMEOUT, why));
-            }
-            std::thread::sleep(A_MOMENT);
-        }
-        Ok(())
+        let is_idle = || self.with_submit_lock(|handle| hooks.is_idle(handle));
+        let why = "a stream of others still has work";
+        let late = || hooks.failure("synchronize", Status::TIMEOUT, why);
+        let over = waits::ask_until(deadline, is_idle)?;
+        over.then_some(()).ok_or_else(late)
     }
 
     /// Whether its work is done.
@@ -281,9 +279,6 @@ impl Stream {
         self.0.with_foreign_lock(call)
     }
 }
-
-/// The pause between two questions.
-const A_MOMENT: Duration = Duration::from_micros(100);
 
 impl PartialEq for Stream {
     fn eq(&self, other: &Self) -> bool {

@@ -51,6 +51,8 @@ pub(crate) struct Given {
     ended: Mutex<BTreeMap<u64, Status>>,
     /// How long it was let wait for each event and stream.
     pub(crate) limits: Mutex<Vec<u64>>,
+    /// The streams that it was to wait for.
+    pub(crate) awaited: Mutex<Vec<u64>>,
     /// Whether it describes its devices no more.
     pub(crate) is_silent: AtomicBool,
     pub(crate) in_default: Mutex<Option<Step>>,
@@ -60,6 +62,7 @@ pub(crate) struct Given {
     pub(crate) in_retire: Mutex<Option<Step>>,
     pub(crate) in_query: Mutex<Option<Step>>,
     pub(crate) in_stream_query: Mutex<Option<Step>>,
+    pub(crate) in_stream_synchronize: Mutex<Option<Step>>,
     /// Once the answer is known.
     pub(crate) behind_stream_query: Mutex<Option<Step>>,
     pub(crate) in_event_query: Mutex<Option<Step>>,
@@ -87,6 +90,7 @@ impl Given {
             waiting: Mutex::new(Vec::new()),
             ended: Mutex::new(BTreeMap::new()),
             limits: Mutex::new(Vec::new()),
+            awaited: Mutex::new(Vec::new()),
             is_silent: AtomicBool::new(false),
             in_default: Mutex::new(None),
             in_wrap: Mutex::new(None),
@@ -95,6 +99,7 @@ impl Given {
             in_retire: Mutex::new(None),
             in_query: Mutex::new(None),
             in_stream_query: Mutex::new(None),
+            in_stream_synchronize: Mutex::new(None),
             behind_stream_query: Mutex::new(None),
             in_event_query: Mutex::new(None),
             in_event_synchronize: Mutex::new(None),
@@ -172,7 +177,7 @@ fn every(place: &Mutex<Option<Step>>) {
     }
 }
 
-static GIVEN: [Given; 64] = [const { Given::new() }; 64];
+static GIVEN: [Given; 65] = [const { Given::new() }; 65];
 
 /// The handle of the default stream, and its native.
 const DEFAULT: u64 = 1;
@@ -295,6 +300,8 @@ impl<const N: usize> Streams for CountedStreams<N> {
         let given = &GIVEN[N];
         given.waits.fetch_add(1, SeqCst);
         given.limits.lock().unwrap().push(limit);
+        given.awaited.lock().unwrap().push(stream.raw());
+        once(&given.in_stream_synchronize);
         given.check_captured("stream_synchronize", stream)?;
         let failed = given
             .failed
