@@ -5,7 +5,7 @@
 )]
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, RwLock};
 use std::time::{Duration, Instant};
 
 use crossdock::{CostCache, Device, FaultPlan, Layer, Plugin, Runtime};
@@ -53,6 +53,8 @@ pub struct World {
     pub(crate) has_own_queues: Vec<bool>,
     /// Of each device, whether copies on a stream return before they are done.
     pub(crate) copies_later: Vec<bool>,
+    /// Held by calls that ask streams which they do not name. No capture begins meanwhile (`docs/cuda.md`).
+    pub(crate) asking: RwLock<()>,
 }
 
 /// The file of a plugin that a device of this name needs, in the folder or beside this program;
@@ -143,6 +145,7 @@ impl World {
             |device: &Device| device.capabilities().contains(Capabilities::ASYNC_COPY);
         Ok(Self {
             copies_later: devices[0].iter().map(copies_later).collect(),
+            asking: RwLock::default(),
             runtimes,
             devices,
             control,

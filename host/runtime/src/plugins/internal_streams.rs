@@ -3,15 +3,14 @@
 //! Each carries one piece of work at a time: two on one stream would order things that have nothing to
 //! do with each other, and could wait in a circle.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Duration;
 
-use crossdock_sdk::abi::{Status, StreamHandle};
+use crossdock_sdk::abi::StreamHandle;
 use crossdock_sdk::deadline::Deadline;
 
 use crate::error::Error;
 use crate::hooks::plugin_hooks::Hooks;
-use crate::hooks::waits;
 use crate::plugins::stream_core::destroy;
 
 /// A plugin's internal streams that nobody holds: idle ones, and ones whose work is still running.
@@ -42,6 +41,30 @@ struct Kept {
 pub(crate) struct PooledStream {
     device: u32,
     pub(crate) handle: StreamHandle,
+    /// How many threads wait for it while it is in the pool.
+    waiters: AtomicUsize,
+}
+
+impl PooledStream {
+    fn is_awaited(&self) -> bool {
+        self.waiters.load(Ordering::Acquire) > 0
+    }
+}
+
+/// A wait for a stream, until this is dropped.
+struct Awaited<'a>(&'a PooledStream);
+
+impl<'a> Awaited<'a> {
+    fn new(stream: &'a PooledStream) -> Self {
+        stream.waiters.fetch_add(1, Ordering::AcqRel);
+        Self(stream)
+    }
+}
+
+impl Drop for Awaited<'_> {
+    fn drop(&mut self) {
+        self.0.waiters.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 /// So many of a device's are queried for an idle one, the oldest first: their work is over first.
@@ -79,17 +102,21 @@ impl InternalStreams {
     }
 
     /// Takes a stream out of the pool, unless another thread took it first, even if that thread has
-    /// given it back since.
+    /// given it back since, or waits for it.
     fn claim(&self, one: &Kept) -> bool {
         let streams = &mut self.pool().streams;
-        let at = streams.iter().position(|other| other.number == one.number);
+        let is_it = |other: &Kept| other.number == one.number && !other.stream.is_awaited();
+        let at = streams.iter().position(is_it);
         at.map(|at| streams.remove(at)).is_some()
     }
 
-    /// Whether the stream is in the pool, and was all the while.
-    fn keeps(&self, one: &Kept) -> bool {
+    /// Keeps a stream in the pool while somebody waits for it; none where it was taken. The plugin may put something on
+    /// it for the wait, and on one hardware queue whoever takes it meanwhile would stand behind that.
+    fn keep_for_wait<'a>(&self, one: &'a Kept) -> Option<Awaited<'a>> {
         let streams = &self.pool().streams;
-        streams.iter().any(|other| other.number == one.number)
+        let is_kept = streams.iter().any(|other| other.number == one.number);
+        // Under the lock, as in `claim`.
+        is_kept.then(|| Awaited::new(&one.stream))
     }
 
     pub(crate) fn give_back(&self, stream: Arc<PooledStream>) {
@@ -109,6 +136,7 @@ impl InternalStreams {
             None => Arc::new(PooledStream {
                 device,
                 handle: hooks.stream_create(device)?,
+                waiters: AtomicUsize::new(0),
             }),
         };
         self.trim(hooks, device);
@@ -154,8 +182,7 @@ impl InternalStreams {
     }
 
     /// Makes the calling thread wait for the work on the device's internal streams. Failures of that work are told
-    /// by the streams that it was done for, and not here. The plugin is only asked: for a longer wait it may put
-    /// something on the stream, and on one hardware queue whoever takes the stream meanwhile would stand behind that.
+    /// by the streams that it was done for, and not here.
     ///
     /// # Errors
     /// [`Error::Hook`]: `TIMEOUT`, or what the plugin answered where the work may still be running.
@@ -166,24 +193,20 @@ impl InternalStreams {
         deadline: Deadline,
     ) -> Result<(), Error> {
         let mut outcome = Ok(());
-        let mut wait_for = |stream: &PooledStream, is_kept: &dyn Fn() -> bool| {
-            let ask = || Ok(!is_kept() || is_over(hooks, stream)?);
-            let late = || {
-                let why = "a stream of the runtime's own still has work";
-                hooks.failure("synchronize", Status::TIMEOUT, why)
-            };
-            let over = waits::ask_until(deadline, ask);
-            let over = over.and_then(|over| over.then_some(()).ok_or_else(late));
+        let mut wait_for = |stream: &PooledStream| {
+            let over = hooks.wait_until_over(stream.handle, deadline);
             outcome = std::mem::replace(&mut outcome, Ok(())).and(over);
         };
         self.look(hooks, device, usize::MAX, |one| {
-            // One that another thread takes meanwhile has nothing left to do.
-            wait_for(&one.stream, &|| self.keeps(one));
+            // One that another thread took meanwhile had nothing left to do.
+            if let Some(_awaited) = self.keep_for_wait(one) {
+                wait_for(&one.stream);
+            }
         });
         let unrecorded: Vec<_> = self.pool().unrecorded.clone();
         for one in unrecorded.iter().filter_map(Weak::upgrade) {
             if one.device == device {
-                wait_for(&one, &|| true);
+                wait_for(&one);
             }
             let_go(hooks, one);
         }
@@ -196,15 +219,6 @@ impl InternalStreams {
         for one in kept {
             let_go(hooks, one.stream);
         }
-    }
-}
-
-/// Whether the stream's work is over, failed or not.
-fn is_over(hooks: &Hooks, stream: &PooledStream) -> Result<bool, Error> {
-    let now = Deadline::after(Some(Duration::ZERO));
-    match hooks.wait_until_over(stream.handle, now) {
-        Err(error) if error.status() == Some(Status::TIMEOUT) => Ok(false),
-        over => over.map(|()| true),
     }
 }
 

@@ -98,10 +98,17 @@ impl Slots {
         if !self.own.contains(&s) || handle == own || self.clients.values().any(is_clients) {
             return Err(Stop::Empty);
         }
-        told("capture", self.idle(c)?.capture(mode, handle))?;
+        self.begin_capture(c, mode, handle)?;
         // It lives until nobody can capture it.
         self.shown.push(stream);
         Ok(Outcome::Done)
+    }
+
+    /// Begins a capture, unless another thread is in a call that may ask the stream.
+    fn begin_capture(&mut self, c: usize, mode: u8, stream: u64) -> Result<(), Stop> {
+        let world = Arc::clone(&self.world);
+        let _nobody_asks = world.asking.try_write().map_err(|_asking| Stop::Empty)?;
+        told("capture", self.idle(c)?.capture(mode, stream))
     }
 
     /// What it does without Crossdock.
@@ -128,10 +135,8 @@ impl Slots {
                 }
             }
             ClientCall::Capture { mode } => {
-                if client.is_capturing() {
-                    return Err(Stop::Empty);
-                }
-                told("capture", client.capture(*mode, client.stream))?;
+                let stream = client.stream;
+                self.begin_capture(c, *mode, stream)?;
             }
             ClientCall::EndCapture => {
                 let ended = client.end_capture().ok_or(Stop::Empty)?;
@@ -188,6 +193,7 @@ impl Slots {
         // Those of tensors that are there still have their owners.
         self.blocks.retain(|_, block| !block.is_of(&session));
         for runtime in &self.world.runtimes {
+            let _asking = self.world.asking.read().unwrap();
             runtime.wait_for_releases(Some(A_RELEASE))?;
         }
         // Each block has it, besides the client and this call.
@@ -311,6 +317,7 @@ impl Slots {
         if !self.clients.is_empty() {
             // With a context go the events of its streams, by which releases know that work is over.
             for runtime in &self.world.runtimes {
+                let _asking = self.world.asking.read().unwrap();
                 // Where work never ends, nobody can wait for it.
                 drop(runtime.wait_for_releases(Some(LAST_WORK)));
             }

@@ -405,7 +405,10 @@ impl Slots {
             }
             Call::SyncStream { s } => at(&self.streams, *s)?.synchronize(None)?,
             Call::SyncEvent { e } => at(&self.events, *e)?.synchronize(None)?,
-            Call::SyncDevice { device } => self.device(op, *device).synchronize(None)?,
+            Call::SyncDevice { device } => {
+                let _asking = self.world.asking.read().unwrap();
+                self.device(op, *device).synchronize(None)?;
+            }
             Call::Trim { device, keep } => self.trim(op, *device, *keep)?,
             Call::DropStream { s } => drop(self.streams.remove(s).ok_or(Stop::Empty)?),
             _ => return Err(Stop::Empty),

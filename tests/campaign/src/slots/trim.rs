@@ -9,6 +9,7 @@ use crate::program::Op;
 impl Slots {
     /// Trims a device. Where nothing is left to come, all that can be given back is: a second time finds no more.
     pub(super) fn trim(&self, op: &Op, device: usize, keep: u64) -> Result<(), Stop> {
+        let _asking = self.world.asking.read().unwrap();
         let device = self.device(op, device);
         device.trim(keep)?;
         let is_alone = self.world.runtimes.len() == 1;
