@@ -125,7 +125,7 @@ pub(crate) fn ask_until(
         }
         // So the end is noticed late by at most 1/32 of the wait, or by the shortest pause.
         let pause = begun.elapsed() / 32;
-        std::thread::sleep(pause.clamp(SHORTEST_PAUSE, LONGEST_PAUSE));
+        std::thread::park_timeout(pause.clamp(SHORTEST_PAUSE, LONGEST_PAUSE));
     }
 }
 

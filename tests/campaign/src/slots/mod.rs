@@ -405,15 +405,17 @@ impl Slots {
             }
             Call::SyncStream { s } => at(&self.streams, *s)?.synchronize(None)?,
             Call::SyncEvent { e } => at(&self.events, *e)?.synchronize(None)?,
-            Call::SyncDevice { device } => {
-                let _asking = self.world.asking.read().unwrap();
-                self.device(op, *device).synchronize(None)?;
-            }
+            Call::SyncDevice { device } => self.wait_for_device(op, *device)?,
             Call::Trim { device, keep } => self.trim(op, *device, *keep)?,
             Call::DropStream { s } => drop(self.streams.remove(s).ok_or(Stop::Empty)?),
             _ => return Err(Stop::Empty),
         }
         Ok(Outcome::Done)
+    }
+
+    fn wait_for_device(&self, op: &Op, device: usize) -> Result<(), Stop> {
+        let _asking = self.world.asking.read().unwrap();
+        Ok(self.device(op, device).synchronize(None)?)
     }
 
     /// Completes a host event, if there is one. A completion that fails leaves it pending.
