@@ -1,8 +1,8 @@
 //! Streams of our own: used again where they are idle, waited for with their device, and given back.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crossdock_sdk::abi::{Status, StreamHandle};
@@ -103,12 +103,13 @@ fn a_device_waits_for_its_streams_of_ours_and_keeps_them() {
 fn a_wait_for_a_device_leaves_a_stream_alone_that_another_thread_took_meanwhile() {
     let ([device, _], given) = devices::<64>();
     let [first, second] = take(&device);
-    let other = device.clone();
+    let (other, taken) = (device.clone(), Arc::new(Mutex::new(Vec::new())));
+    let keeps = Arc::clone(&taken);
     let take_both: Step = Arc::new(move || {
         let take_both = || [(); 2].map(|()| InternalStream::take(&other).unwrap());
         let both = std::thread::scope(|scope| scope.spawn(take_both).join().unwrap());
         // Their work may stand behind whatever is put on them from now on.
-        std::mem::forget(both);
+        keeps.lock().unwrap().extend(both);
     });
     // The default stream is waited for before.
     let behind_default: Step = Arc::new(move || {
@@ -120,6 +121,12 @@ fn a_wait_for_a_device_leaves_a_stream_alone_that_another_thread_took_meanwhile(
     assert!(
         awaited.contains(&first.raw()) && !awaited.contains(&second.raw()),
         "{awaited:?}"
+    );
+    let taken = taken.lock().unwrap();
+    let is_first = |one: &InternalStream| one.handle() == first;
+    assert!(
+        taken.len() == 2 && !taken.iter().any(is_first),
+        "it was waited for"
     );
 }
 
