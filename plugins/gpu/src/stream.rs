@@ -166,9 +166,7 @@ impl<V: Vendor> Stream<V> {
 
     /// Whether all is over; a failure stays until it is synchronized.
     pub(crate) fn query(&self) -> Result<Progress, Fault> {
-        let inside = self.enter("stream_query")?;
-        self.refuse_capture(&inside, "stream_query")?;
-        let now = Progress::ask(&inside, |vendor| vendor.query_stream(self.raw))?;
+        let (_, now) = self.look("stream_query")?;
         Ok(now.and(|| locked(&self.behind).verdict()))
     }
 
@@ -199,9 +197,7 @@ impl<V: Vendor> Stream<V> {
         &self,
         operation: &'static str,
     ) -> Result<Option<Arc<NativeEvent<V>>>, Fault> {
-        let inside = self.enter(operation)?;
-        self.refuse_capture(&inside, operation)?;
-        let now = Progress::ask(&inside, |vendor| vendor.query_stream(self.raw))?;
+        let (inside, now) = self.look(operation)?;
         let running = !now.is_over();
         running
             .then(|| NativeEvent::record_for_good(self, &inside))
@@ -220,9 +216,7 @@ impl<V: Vendor> Stream<V> {
         };
         let asked = wait_until(deadline, || {
             // Anew each time: the device may be lost meanwhile, or the process exit.
-            let inside = self.enter(operation)?;
-            self.refuse_capture(&inside, operation)?;
-            let now = Progress::ask(&inside, |vendor| vendor.query_stream(self.raw))?;
+            let (_, now) = self.look(operation)?;
             Ok((now.is_over() || !is_left_alone()).then_some(now))
         })?;
         match asked {
@@ -232,6 +226,14 @@ impl<V: Vendor> Stream<V> {
             }
             asked => Ok((asked.unwrap_or(Progress::Running), behind)),
         }
+    }
+
+    /// How far the work is, as the driver answers. Refused while the stream is captured.
+    fn look(&self, operation: &'static str) -> Result<(Entered<'_, V>, Progress), Fault> {
+        let inside = self.enter(operation)?;
+        self.refuse_capture(&inside, operation)?;
+        let now = Progress::ask(&inside, |vendor| vendor.query_stream(self.raw))?;
+        Ok((inside, now))
     }
 
     /// How often work was put on the stream.
