@@ -1,5 +1,6 @@
 //! Costs as the planner uses them, and the file as others could leave it.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs;
@@ -14,7 +15,7 @@ use crossdock_sdk::dlpack::{Dtype, Layout};
 use super::curve::{Curve, Point};
 use super::store::{PairIdentity, Store};
 use super::table::WayCosts;
-use super::{Arrangement, Class, CostCache, CostOrigin, EndClass, Residence};
+use super::{Arrangement, Asked, Class, CostCache, CostOrigin, Costs, EndClass, Residence};
 use crate::devices::device::Device;
 use crate::devices::shared::Shared;
 use crate::route_data::kinds::{RouteChoice, RouteKind, Way};
@@ -296,7 +297,7 @@ fn a_tensor_takes_the_order_of_its_layout_and_its_memory() {
 }
 
 #[test]
-fn only_the_class_that_is_asked_for_is_measured_and_a_pair_takes_no_more_than_its_time() {
+fn only_the_class_that_is_asked_for_is_measured() {
     let shared = Arc::new(Shared::new(None, &CostCache::Memory));
     let (from, to) = (device::<22>(&shared), device::<23>(&shared));
     let copies = || asked::<22>().copies.load(SeqCst);
@@ -304,32 +305,52 @@ fn only_the_class_that_is_asked_for_is_measured_and_a_pair_takes_no_more_than_it
         let layout = Layout::strided(Dtype::UINT8, &[64, 64], strides).unwrap();
         explain(&layout, &from, &to, RouteChoice::Best)
     };
-    // 1 MB/s: each class takes all the time that it may.
-    asked::<22>().slowness.store(1000, SeqCst);
-    let mut measured = Vec::new();
     for strides in [[64, 1], [99, 1], [1, 64]] {
         let before = copies();
         let route = explained(&strides);
-        // On a busy machine the first classes may take all the time of the pair.
-        let is_measured = route.cost.origin == CostOrigin::Measured;
-        assert!(is_measured || !measured.is_empty(), "{route}");
-        measured.push(copies() - before);
-        assert!(!is_measured || copies() > before, "{route}");
+        assert_eq!(route.cost.origin, CostOrigin::Measured, "{route}");
+        let measured = copies();
+        assert!(measured > before, "{route}");
         assert_eq!(explained(&strides), route);
-        assert_eq!(copies() - before, measured[measured.len() - 1]);
+        assert_eq!(copies(), measured);
     }
-    // Two more classes, as pinned memory makes them: one gets what is left, and one nothing.
-    let of_pinned = |strides: &[i64]| {
-        let layout = Layout::strided(Dtype::UINT8, &[64, 64], strides).unwrap();
-        let memory = Memory::allocate(&from, 2 * 4096, MemoryKind::PINNED).unwrap();
-        Tensor::of(memory, layout, 0).explain(&to, RouteChoice::Best)
+}
+
+#[test]
+fn a_pair_takes_no_more_than_its_time() {
+    let shared = Arc::new(Shared::new(None, &CostCache::Memory));
+    let (from, to) = (device::<22>(&shared), device::<23>(&shared));
+    let devices = [&from, &to].map(Device::in_plugin);
+    let pair = Costs::new(&CostCache::Memory, 1);
+    let given = RefCell::new(Vec::new());
+    let measure = |time: Duration| {
+        given.borrow_mut().push(time);
+        let is_first = given.borrow().len() == 1;
+        (costs(), if is_first { time / 2 } else { time })
     };
-    for strides in [[64, 1], [99, 1], [1, 64]] {
-        let _route = of_pinned(&strides);
+    let end = |residence| EndClass {
+        arrangement: Arrangement::Compact,
+        residence,
+    };
+    let all = [Residence::Usual, Residence::Pinned, Residence::Managed];
+    let mut times = Vec::new();
+    for (source, destination) in all
+        .into_iter()
+        .flat_map(|one| all.map(|other| (one, other)))
+    {
+        let class = Class {
+            source: end(source),
+            destination: end(destination),
+        };
+        let known = pair.of(&Asked { devices, class }, Some(&measure)).unwrap();
+        times.push(known.cost(Way::Staged, 1).time);
     }
-    let before = copies();
-    let last = of_pinned(&[1, 64]);
-    assert_eq!((last.cost.time, copies()), (None, before), "{last}");
+    // Four classes get all that a class may take, one gets what the first left, and the others nothing.
+    let given = given.into_inner();
+    assert_eq!(given[1..4], [given[0]; 3]);
+    assert_eq!(given[4..], [given[0] / 2]);
+    let is_measured: Vec<_> = times.iter().map(Option::is_some).collect();
+    assert_eq!(is_measured, [[true; 5].as_slice(), &[false; 4]].concat());
 }
 
 #[test]
