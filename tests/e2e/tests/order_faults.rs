@@ -338,6 +338,21 @@ fn memory_of_others_is_adopted_whole() {
     assert!(is_back.load(Ordering::SeqCst));
 }
 
+#[test]
+fn work_whose_end_has_no_event_is_not_begun() {
+    let name = "work_whose_end_has_no_event_is_not_begun";
+    if with_faults(name, "cpu.event_create:1=OOM_HOST") {
+        let (_runtime, cpu, [target, source]) = ones_and_twos();
+        let stream = Stream::new(&cpu).unwrap();
+        let copied = target.copy_from(&source, Some(&stream));
+        assert_eq!(status(&copied), Some(Status::OOM_HOST));
+        stream.synchronize(LIMIT).unwrap();
+        assert_eq!(target.read().unwrap(), [1; ALL]);
+        target.copy_from(&source, Some(&stream)).unwrap();
+        assert_eq!(target.read().unwrap(), [2; ALL]);
+    }
+}
+
 /// The end of the first work on a stream is not recorded, neither on it nor on any other.
 const NO_END: &str = "cpu.event_record:1=VENDOR,cpu.event_record:2=VENDOR";
 

@@ -296,31 +296,28 @@ fn submit(
     accesses: Accesses<'_>,
     work: impl FnOnce(StreamHandle) -> Result<(), Error>,
 ) -> Result<(), Error> {
+    // Before the work: where there is no event for its end, the work is not begun.
+    let end = target.create_end()?;
     let mut uses = accesses.come_after(target)?;
     if let Err(error) = remember_panic(accesses, || target.submit(work)) {
-        remember_begun(target, accesses, uses, &error);
+        remember_begun(target, accesses, uses, (&end, &error));
         return Err(error);
     }
-    // The work is there, so a failure to record its end is worth a second try.
-    let event = target
-        .record()
-        .or_else(|_| target.record())
-        .inspect_err(|error| {
-            accesses.remember_unrecorded(Some(target), error);
-        })?;
+    let recorded = target.record(&end);
+    recorded.inspect_err(|error| accesses.remember_unrecorded(Some(target), error))?;
     if target.callers_own().is_some_and(Stream::may_have_told) {
-        carry_told_failure(accesses, &event, &mut uses);
+        carry_told_failure(accesses, &end, &mut uses);
     }
     let followed = match target {
         WorkStream::Callers(_) => Ok(true),
         // A thread that waits gives up where nobody can say that the work is over. The caller's
         // stream goes on then, so what is later on it does not come after the work.
         WorkStream::Internal(caller, _) => caller
-            .wait(&event)
+            .wait(&end)
             .map(|method| method != WaitMethod::HostThread),
     };
     let stream = matches!(followed, Ok(true)).then(|| target.caller());
-    enter(stream, &event, &uses, true);
+    enter(stream, &end, &uses, true);
     followed.map(drop)
 }
 
@@ -331,7 +328,7 @@ fn remember_begun(
     target: WorkStream<'_>,
     accesses: Accesses<'_>,
     mut uses: Vec<MemoryUse<'_>>,
-    error: &Error,
+    (end, error): (&Event, &Error),
 ) {
     let was_refused = matches!(
         error.status(),
@@ -342,8 +339,8 @@ fn remember_begun(
         return;
     }
     uses.iter_mut().for_each(|one| one.earlier.clear());
-    match target.record().or_else(|_| target.record()) {
-        Ok(end) => enter(target.callers_own(), &end, &uses, true),
+    match target.record(end) {
+        Ok(()) => enter(target.callers_own(), end, &uses, true),
         // Of a lost device nothing runs any more.
         Err(why) if why.status() == Some(Status::DEVICE_LOST) => {}
         Err(why) => accesses.remember_unrecorded(Some(target), &why),

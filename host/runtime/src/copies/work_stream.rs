@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crossdock_sdk::abi::StreamHandle;
 
+use crate::devices::device::Device;
 use crate::error::Error;
 use crate::streams::event::Event;
 use crate::streams::internal_stream::InternalStream;
@@ -45,13 +46,17 @@ impl WorkStream<'_> {
         }
     }
 
-    /// Whether the plugin that does the work is that of the event.
-    fn is_of_plugin_of(&self, event: &Event) -> bool {
-        let device = match self {
+    /// The device that does the work.
+    fn device(&self) -> &Device {
+        match self {
             Self::Callers(stream) => stream.device(),
             Self::Internal(_, internal) => internal.device(),
-        };
-        device.is_of(event.device().plugin())
+        }
+    }
+
+    /// Whether the plugin that does the work is that of the event.
+    fn is_of_plugin_of(&self, event: &Event) -> bool {
+        self.device().is_of(event.device().plugin())
     }
 
     /// Makes it wait for what is on the caller's stream.
@@ -133,11 +138,18 @@ impl WorkStream<'_> {
         }
     }
 
-    pub(super) fn record(&self) -> Result<Event, Error> {
-        match self {
-            Self::Callers(stream) => stream.record(),
-            Self::Internal(_, internal) => internal.record(),
-        }
+    /// An event for the end of work that is to come.
+    pub(super) fn create_end(&self) -> Result<Event, Error> {
+        Event::create(self.device())
+    }
+
+    /// Records the end. As the work is there already, a failure is worth a second try.
+    pub(super) fn record(&self, end: &Event) -> Result<(), Error> {
+        let record = || match self {
+            Self::Callers(stream) => stream.record_to(end),
+            Self::Internal(_, internal) => internal.record_to(end),
+        };
+        record().or_else(|_| record())
     }
 }
 

@@ -79,9 +79,17 @@ impl InternalStream {
     /// [`Error::Hook`].
     pub(crate) fn record(&self) -> Result<Event, Error> {
         let event = Event::create(&self.device)?;
-        let hooks = self.device.hooks();
-        hooks.event_record(event.handle(), self.handle)?;
+        self.record_to(&event)?;
         Ok(event)
+    }
+
+    /// Records an event of the device at its present end.
+    ///
+    /// # Errors
+    /// [`Error::Hook`].
+    pub(crate) fn record_to(&self, event: &Event) -> Result<(), Error> {
+        let hooks = self.device.hooks();
+        hooks.event_record(event.handle(), self.handle)
     }
 
     /// Lets waits for the device find it while it is kept, because the end of its work could not be recorded.

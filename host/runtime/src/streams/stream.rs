@@ -158,8 +158,13 @@ impl Stream {
     /// [`Error::Hook`].
     pub fn record(&self) -> Result<Event, Error> {
         let event = Event::create(self.device())?;
-        self.with_submit_lock(|handle| self.device().hooks().event_record(event.handle(), handle))?;
+        self.record_to(&event)?;
         Ok(event)
+    }
+
+    /// Records an event of the device at its present end.
+    pub(crate) fn record_to(&self, event: &Event) -> Result<(), Error> {
+        self.with_submit_lock(|handle| self.device().hooks().event_record(event.handle(), handle))
     }
 
     /// Makes everything that comes later on this stream wait for an event of any plugin, and says
