@@ -5,8 +5,9 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
-use crossdock_sdk::abi::StreamHandle;
+use crossdock_sdk::abi::{Status, StreamHandle};
 use crossdock_sdk::deadline::Deadline;
 
 use crate::error::Error;
@@ -152,13 +153,27 @@ impl InternalStreams {
             }
             match hooks.is_idle(one.stream.handle) {
                 Ok(true) if self.claim(one) => idle = Some(Arc::clone(&one.stream)),
-                // A stream on which something failed may say so for ever.
-                Err(error) if error.is_failure_of_work() => _ = self.claim(one),
+                Err(error) if self.is_failed(hooks, one, &error) => _ = self.claim(one),
                 // Its work may be running, and a wait for the device has to find it.
                 Ok(_) | Err(_) => {}
             }
         });
         idle
+    }
+
+    /// Whether the work on a kept stream failed and is over. Such a stream may say so for ever.
+    fn is_failed(&self, hooks: &Hooks, one: &Kept, answer: &Error) -> bool {
+        if !answer.is_failure_of_work() {
+            return false;
+        }
+        // The answer may be a failure of the question, while the work is running.
+        let at_once = Deadline::after(Some(Duration::ZERO));
+        let ask = |_: Awaited<'_>| hooks.wait_until_over(one.stream.handle, at_once);
+        let over = self.keep_for_wait(one).map(ask);
+        over.is_some_and(|over| match over {
+            Ok(()) => true,
+            Err(error) => error.status() == Some(Status::DEVICE_LOST),
+        })
     }
 
     pub(crate) fn is_full(&self) -> bool {
@@ -173,7 +188,7 @@ impl InternalStreams {
         self.look(hooks, device, MOST_QUERIED, |one| {
             let is_over = match hooks.is_idle(one.stream.handle) {
                 Ok(is_over) => is_over,
-                Err(error) => error.is_failure_of_work(),
+                Err(error) => self.is_failed(hooks, one, &error),
             };
             if is_over && self.is_full() {
                 self.claim(one);

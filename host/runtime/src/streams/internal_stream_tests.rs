@@ -146,6 +146,17 @@ fn a_stream_of_ours_that_the_plugin_says_nothing_of_is_not_over() {
     assert_eq!(waited(), Ok(()));
 }
 
+#[test]
+fn a_stream_of_ours_that_cannot_be_asked_while_its_work_runs_is_not_over() {
+    let ([device, _], given) = devices::<65>();
+    let [ours] = take(&device);
+    given.doubtful.store(ours.raw(), SeqCst);
+    assert!(take::<20>(&device).iter().all(|taken| *taken != ours));
+    assert!(take::<20>(&device).iter().all(|taken| *taken != ours));
+    let is_live = given.live().contains_key(&ours.raw());
+    assert!(is_live, "a wait for the device has to find its work");
+}
+
 /// Lets another thread take the one stream behind the next query of it, and give it back with work on
 /// it that runs.
 fn use_behind_query(given: &'static Given, device: &Device, ours: StreamHandle) {

@@ -41,6 +41,8 @@ pub(crate) struct Given {
     pub(crate) waits: AtomicU64,
     /// The handle of a stream whose work failed, which it tells the first waiter.
     pub(crate) failed: AtomicU64,
+    /// The handle of a stream whose work runs, and about which it answers a question by a failure.
+    pub(crate) doubtful: AtomicU64,
     /// The handle of a stream whose work is still running.
     pub(crate) busy: AtomicU64,
     /// The handle of a stream of which it cannot say whether its work is over.
@@ -85,6 +87,7 @@ impl Given {
             retires: AtomicU64::new(0),
             waits: AtomicU64::new(0),
             failed: AtomicU64::new(0),
+            doubtful: AtomicU64::new(0),
             busy: AtomicU64::new(0),
             captured: AtomicU64::new(0),
             waiting: Mutex::new(Vec::new()),
@@ -177,7 +180,7 @@ fn every(place: &Mutex<Option<Step>>) {
     }
 }
 
-static GIVEN: [Given; 65] = [const { Given::new() }; 65];
+static GIVEN: [Given; 66] = [const { Given::new() }; 66];
 
 /// The handle of the default stream, and its native.
 const DEFAULT: u64 = 1;
@@ -306,6 +309,10 @@ impl<const N: usize> Streams for CountedStreams<N> {
         let failed = given
             .failed
             .compare_exchange(stream.raw(), 0, SeqCst, SeqCst);
+        if limit == 0 && given.doubtful.load(SeqCst) == stream.raw() {
+            let why = "it runs";
+            return Err(Error::new(Status::TIMEOUT, "stream_synchronize", why));
+        }
         match failed {
             Ok(_) => Err(Error::new(
                 Status::VENDOR,
@@ -325,6 +332,9 @@ impl<const N: usize> Streams for CountedStreams<N> {
         }
         if given.failed.load(SeqCst) == stream.raw() {
             return Err(Error::new(Status::VENDOR, "stream_query", "it failed"));
+        }
+        if given.doubtful.load(SeqCst) == stream.raw() {
+            return Err(Error::new(Status::VENDOR, "stream_query", "who knows"));
         }
         once(&given.behind_stream_query);
         Ok(())
