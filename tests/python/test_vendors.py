@@ -63,7 +63,7 @@ def expected(memory: str, claim: str, vendors: list[str]) -> str:
         return rf"UnsupportedDeviceError: find device `{claim}`: the devices here are .*\(run `crossdock devices` .*\)"
     if is_known:
         return here if claimed == vendor else its
-    return f"BufferError: import a tensor on `{claim}`: plugin `{claimed}` does not know this word, .* {what_to_do}"
+    return f"BufferError: import a tensor on `{claim}`: plugin `{claimed}` does not know this data pointer, .* {what_to_do}"
 
 
 @pytest.mark.parametrize("vendors", [["cuda", "rocm"], ["cuda"], ["rocm"], ["opencl", "cuda", "rocm"]], ids=",".join)

@@ -150,7 +150,7 @@ def claim_of_the_host_for_device_memory() -> None:
 @test
 def claim_of_a_device_for_host_memory() -> None:
     array = np.full(BYTES, 7, np.uint8)
-    is_refused(array.ctypes.data, (CUDA, 0), BufferError, "cuda:0", "does not know this word")
+    is_refused(array.ctypes.data, (CUDA, 0), BufferError, "cuda:0", "does not know this data pointer")
     # Not even the driver's kinds are believed: it is the host's, and nobody calls it pinned again.
     for kind in (CUDA_HOST, CUDA_MANAGED):
         tensor = xd.from_dlpack(Producer(forged(array.ctypes.data, (kind, 0))))

@@ -83,6 +83,7 @@ impl Settings {
         settings.engine.devices = cuda.checked_add(rocm).ok_or("too many devices")?;
         settings.engine.vendors = vec![cuda, rocm];
         settings.check_names()?;
+        settings.check_host_functions()?;
         Ok(settings)
     }
 
@@ -154,6 +155,23 @@ impl Settings {
         unknown.map_or(Ok(()), |name| {
             Err(format!(
                 "`{name}` of CROSSDOCK_SIM is no function of the simulated drivers: give a name as reports have it"
+            ))
+        })
+    }
+
+    /// Refuses host functions that fail by themselves: no driver knows how one ended, and one that is never called
+    /// without a lost device lets its program wait for ever.
+    fn check_host_functions(&self) -> Result<(), String> {
+        let is_one = |fault: &&Fault| {
+            fault.moment == Moment::Run
+                && !fault.loses_device
+                && fault.name.contains("LaunchHostFunc")
+        };
+        self.engine.faults.iter().find(is_one).map_or(Ok(()), |fault| {
+            Err(format!(
+                "`exec:{}` of CROSSDOCK_SIM: a host function does not fail. Lose its device, by `CODE!`, or let the call \
+                 fail, without `exec:`",
+                fault.name
             ))
         })
     }

@@ -38,13 +38,26 @@ fn a_word_that_chooses_nothing_is_told_with_what_it_takes_and_is_a_failure() {
         ),
         ("missing=cuMemAllocAsinc", "`cuMemAllocAsinc` of"),
         ("fault=cuMemAloc_v2@1=2", "no function of the simulated"),
+        (
+            "fault=exec:cuLaunchHostFunc@1=2",
+            "a host function does not fail",
+        ),
+        (
+            "fault=exec:*LaunchHostFunc@1=2",
+            "a host function does not fail",
+        ),
     ] {
         let output = with_sim(&["--set", set], &STARTS);
         let told = told(&output);
         assert!(told.contains(why), "{set}: {told}");
         assert_eq!(output.status.code(), Some(2), "{set}: {told}");
     }
-    for set in ["fault=cuMem*@1=2", "fault=exec:hipMemcpyAsync@1=719!"] {
+    for set in [
+        "fault=cuMem*@1=2",
+        "fault=exec:hipMemcpyAsync@1=719!",
+        "fault=exec:cuLaunchHostFunc@1=719!",
+        "fault=hipLaunchHostFunc@1=2",
+    ] {
         let output = with_sim(&["--set", set], &STARTS);
         assert_eq!(output.status.code(), Some(0), "{set}: {}", told(&output));
     }

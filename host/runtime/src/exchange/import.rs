@@ -412,7 +412,7 @@ fn within(view: &TensorView, word: u64, info: &PointerInfo) -> Result<u64, Error
 
 fn unknown(claimed: &Device) -> Error {
     let found = format!(
-        "plugin `{}` does not know this word, as a handle or as an address",
+        "plugin `{}` does not know this data pointer, as an address or as a handle",
         claimed.plugin().name()
     );
     Error::Claim {
