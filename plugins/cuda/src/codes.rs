@@ -32,7 +32,8 @@ pub(crate) const fn sort_of(code: Code) -> Sort {
         201 | 400 => Sort::Stale,
         600 => Sort::NotReady,
         // Errors of the hardware and of kernels, after which a context answers nothing else; a device that cannot be
-        // used now (46), and a context that is gone (709): the device's own, as others' are entered by their streams.
+        // used now (46), and a context that is gone (709): the device's own, since where one of others is gone its
+        // handle is refused (201).
         46 | 214 | 220 | 226 | 700 | 702 | 709 | 710 | 714..=719 | 721 | 999 => Sort::Fatal,
         712 => Sort::AlreadyRegistered,
         713 => Sort::NotRegistered,

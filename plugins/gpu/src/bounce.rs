@@ -242,9 +242,9 @@ impl<V: Vendor> Stream<V> {
         self.tell_left(&bounce.blocks, fault);
     }
 
-    /// A stream of ours, the helper, that comes behind an event; none where that has happened. What fails is no answer:
-    /// two failures of the question may be taken for one of the work, and the work would still use the blocks. A stream
-    /// that waits for an event of a capture is in that capture itself: so none does.
+    /// A stream of ours, the helper, that comes behind an event; none where that has happened. Nothing but "done"
+    /// is trusted: a failure may be one of the question, asked twice, while the work still uses the blocks. A stream that
+    /// waits for an event of a capture joins the capture, so none does.
     fn behind(
         &self,
         inside: &Entered<'_, V>,
@@ -283,7 +283,7 @@ impl<V: Vendor> Stream<V> {
         }
         let home = self.device.known_home();
         if is_any && home.is_some_and(|home| home.context == self.context) {
-            // Without it the close waits for that work only in its first free of a block, which waits for the device.
+            // Where this fails, the close waits for that work all the same: its first free of a block waits for the device.
             let told = self.device.remember_end(inside, on);
             told.unwrap_or_else(|fault| log::warn!(target: TARGET, "{fault}"));
         }

@@ -46,8 +46,8 @@ pub struct Gpu<V: Vendor> {
     pub(crate) freeing: Mutex<Vec<Freeing<V>>>,
     /// The links that were enabled here: a device and its peer.
     pub(crate) links: Mutex<BTreeSet<(u32, u32)>>,
-    /// Held while streams are asked that the caller did not name, and while one is destroyed: afterwards the owner of a
-    /// stream of others may end it, and its context.
+    /// Held over calls of the driver: while streams are asked that the caller did not name, and while one is destroyed.
+    /// Afterwards the owner of a stream of others may end it, and its context. Nothing under it waits for work.
     pub(crate) asking: Mutex<()>,
     retired: AtomicBool,
 }

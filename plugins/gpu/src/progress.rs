@@ -46,7 +46,7 @@ impl Progress {
         let Err(code) = question(inside.vendor()) else {
             return Ok(Self::Done);
         };
-        // Some can be the work's alone: every driver has the question, and its arguments are right.
+        // These can come from the work alone: every driver has the question, and its arguments are valid.
         let of_work = [
             Sort::Fatal,
             Sort::OutOfMemory,

@@ -148,9 +148,9 @@ impl<V: Vendor> Stream<V> {
     ) -> Result<(), Fault> {
         let inside = self.submit("stream_wait_event")?;
         if let Some(word) = word {
-            // SAFETY: the word is pinned memory. It is freed at the close, which completes all host events first, and by a
-            // call of the driver's that waits for that device. It waits for a stream of another one too: for one that is
-            // there, and for the end of one that is gone (`remember_end`).
+            // SAFETY: the word is pinned memory of `of`, which is freed at the close only. That completes all host events
+            // first, and the driver's free waits for the work of `of`. The close waits for a stream of another device
+            // too: it drains those that exist, and waits for the end of one that was destroyed (`remember_end`).
             inside.ask(|vendor| unsafe { vendor.wait_word(self.raw, word.address, word.value) })?;
             let is_elsewhere = !Arc::ptr_eq(of, &self.device);
             if is_elsewhere && self.is_own {

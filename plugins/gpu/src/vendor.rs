@@ -1,8 +1,8 @@
 //! What a vendor's crate gives: the driver's calls, its numbers and its names.
 //!
 //! A call that fails answers with the driver's own number. Only the vendor's crate knows what it means: [`Vendor::sort_of`]
-//! says it. Contexts, pools, streams, events and addresses are integers of 64 bits (words), and 0 is none of them, but
-//! for a default stream.
+//! says it. Contexts, pools, streams, events and addresses are integers of 64 bits, and 0 is never one of them, but
+//! as a default stream.
 #![expect(unsafe_code, reason = "calls that touch raw memory are unsafe")]
 
 use std::ffi::c_void;
@@ -125,7 +125,7 @@ pub trait Vendor: Sized + std::fmt::Debug + Send + Sync + 'static {
 
     // Memory.
 
-    /// Allocates device memory. It waits for no work. `bytes` is not 0, and the memory is aligned to 256 bytes at least.
+    /// Allocates device memory, and like the next two waits for no work. `bytes` is not 0, and the memory is aligned to 256 bytes at least.
     ///
     /// # Errors
     /// The driver's.

@@ -21,7 +21,8 @@
 //! | `copy`, `place`, `rect` | commands that move bytes, their ends, strided copies as rectangles |
 //! | `plugin`, `transfer`, `ordering` | the hooks |
 //! | `word` | what can be no object of a driver |
-//! | `fault`, `convert`, `table` | failures, tables of numbers, numbers of live objects |
+//! | `fault`, `convert` | failures, tables of numbers |
+//! | `facts` | where a memory object lies |
 //!
 //! # Decisions
 //!

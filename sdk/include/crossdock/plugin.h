@@ -178,7 +178,7 @@ typedef struct xd_plugin_table {
      * mapped: whether the sides overlap is a question of bytes, not of names.
      *
      * Threads: any; one call at a time for one stream.
-     * Blocks:  only without a stream.
+     * Blocks:  without a stream; with one only where the vendor refuses a call in the middle of the work.
      * Owns:    borrows `args` for the call and both memories until the work is done.
      * Errors:  `XD_UNSUPPORTED` for a pair it cannot reach: nothing was changed; `XD_INVALID` for
      *          overlap. `XD_INVALID` too where a side reaches past the end of its allocation, with

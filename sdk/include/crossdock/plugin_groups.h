@@ -261,7 +261,7 @@ typedef struct xd_strided_hooks {
     /** Copies an n-dimensional region in stream order, or at once without a stream.
      *
      * Threads: any; one call at a time for one stream.
-     * Blocks:  only without a stream.
+     * Blocks:  without a stream; with one only where the vendor refuses a call in the middle of the work.
      * Owns:    borrows `args` for the call and both memories until the work is done.
      * Errors:  `XD_UNSUPPORTED` for a pattern it cannot make: nothing was changed. `XD_INVALID` and
      *          `XD_NOT_OWNER` as `copy` answers them, and `XD_INVALID` too where a side reaches before the
@@ -277,7 +277,7 @@ typedef struct xd_fill_hooks {
     /** Repeats a pattern over a range in stream order, or at once without a stream.
      *
      * Threads: any; one call at a time for one stream.
-     * Blocks:  only without a stream.
+     * Blocks:  without a stream; with one only where the vendor refuses a call in the middle of the work.
      * Owns:    borrows `args` for the call and the memory until the work is done.
      * Errors:  `XD_UNSUPPORTED`; `XD_INVALID` for a pattern length other than 1, 2, 4, 8, 16.
      *          `XD_INVALID` and `XD_NOT_OWNER` for its range as `copy` answers them.
@@ -442,13 +442,14 @@ typedef struct xd_attribute_hooks {
 typedef struct xd_pool_hooks {
     /** Gives cached memory back, until at most `keep_bytes` bytes of it are left.
      *
-     * It gives back what is free now and waits for no work: memory that a stream has not freed yet
-     * stays, and so does a free part of a block, which is what the plugin took from its vendor at once and
-     * gives back whole. Memory that is allocated keeps its address and its bytes. Without cached memory
-     * beyond `keep_bytes` it does nothing.
+     * It gives back what is free now, and may wait a moment (100 ms at most) for frees that are under way:
+     * memory that a stream has not freed by then stays, and so does a free part of a block, which is what the
+     * plugin took from its vendor at once and gives back whole. Memory that is allocated keeps its address and
+     * its bytes. Without cached memory beyond `keep_bytes` it does nothing.
      *
      * Threads: any.
-     * Blocks:  may: for the vendor's call, never for work.
+     * Blocks:  may: for that moment, and for the vendor's call, which may wait for what other libraries have
+     *          on the device.
      * Owns:    nothing.
      * Errors:  `XD_VENDOR`, `XD_DEVICE_LOST`.
      * Since:   table 1.0.

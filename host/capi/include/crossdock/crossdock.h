@@ -835,10 +835,11 @@ xd_error *xd_runtime_retire_plugin(const xd_runtime *runtime, const xd_plugin *p
 
 /** \brief Blocks until all memory that was freed before this call, while work on it was still
  * running, is given back, or is leaked because nobody can say whether the work is over. Then the
- * deleters of imported tensors have run. Where a stream of one plugin was made to wait for another
- * plugin's work before this call, or a thread is in ::xd_device_synchronize for a device with a stream
- * of others, it also blocks until that work is over: nobody here asks for it then, and the context of
- * its stream may end. Waits for the plugins that this runtime lists, and for those that it retired.
+ * deleters of imported tensors have run. It also waits for work that a stream of another plugin was made to
+ * wait for before this call, and for the work of a stream of others for which a thread is in
+ * ::xd_device_synchronize. So once it has returned, nothing here still asks the driver about that work, and
+ * the stream's owner may destroy the vendor's context. Waits for the plugins that this runtime lists, and for
+ * those that it retired.
  * \param[in] limit_ns  The longest wait in nanoseconds, or ::XD_NO_LIMIT.
  * \return `XD_TIMEOUT`; `XD_EXITING` once the process exits, which leaves the rest to the system;
  *         `XD_INVALID` when called by a deleter, which is such a release itself.
@@ -960,9 +961,10 @@ xd_error *xd_device_reset_peaks(const xd_device *device);
  * `keep_bytes` bytes of it are left.
  *
  * Idle host memory of staged copies goes too, whatever `keep_bytes` is, but for what other devices alone have
- * locked. It waits for no work: memory that was dropped while work uses it is freed, and perhaps kept, after
- * that. Call ::xd_runtime_wait_for_releases first to give that back as well. Nothing is done, and that is no
- * error, where a plugin keeps nothing.
+ * locked. It waits for no work that Crossdock knows of; the vendor's free may wait for what other libraries
+ * have on the device. Memory that was dropped while work uses it is freed, and perhaps kept, after that: call
+ * ::xd_runtime_wait_for_releases first to give that back as well. Nothing is done, and that is no error, where
+ * a plugin keeps nothing.
  */
 xd_error *xd_device_trim(const xd_device *device, uint64_t keep_bytes);
 

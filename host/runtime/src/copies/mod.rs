@@ -65,7 +65,7 @@
 //! memory, and writes it from there while it is in that core's cache. So links that work in the
 //! caller's thread use all cores, and a driver that takes one part at a time finds the next one
 //! waiting. A chunk for each worker is all the extra memory of a copy (`CROSSDOCK_STAGING_BYTES`,
-//! 8 MiB); chunks are locked for both plugins where both can do that, kept for the next copy, and
+//! 7.5 MiB); chunks are locked for both plugins where both can do that, kept for the next copy, and
 //! given back when a plugin retires. Devices of one runtime share them (`devices/shared.rs`); no
 //! lock is held while hooks run.
 //!

@@ -101,7 +101,7 @@ fn in_slices(
         let answer = wait(slice);
         let passed = begun.elapsed().saturating_sub(at);
         match answer {
-            // A timeout that comes much too early ends no slice: asking again at once might never end.
+            // A timeout that comes much too early is the answer: asking again at once might never end.
             Err(error) if error.status() == Some(Status::TIMEOUT) && passed >= slice / 2 => {}
             answer => return answer,
         }

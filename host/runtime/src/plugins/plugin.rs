@@ -179,8 +179,8 @@ impl Plugin {
         matches!(self.state(), PluginState::Broken { .. })
     }
 
-    /// The hook that failed when it was probed or opened: another try may go better. What a probe
-    /// finds is none.
+    /// The hook that failed when it was probed or opened: another try may go better. That a
+    /// probe found it absent or broken is none.
     pub(crate) fn failure(&self) -> Option<&Error> {
         self.started.get()?.failure.as_ref()
     }

@@ -30,10 +30,10 @@ const ENDS: [c_int; 7] = [
     libc::SIGXFSZ,
 ];
 
-/// What the host had chosen for signals, but faults, while threads run foreign code: the first of them
-/// notes it, and it is chosen again once the last is done. The host may choose something meanwhile for a signal
-/// that nobody had chosen anything for. So the default is chosen again only for one that ends a process, and
-/// only in the place of code that was loaded meanwhile. A driver may need the others for itself.
+/// The host's dispositions of signals, but faults, while threads run foreign code: the first of them keeps them,
+/// and the last one restores them. Where a signal had none but the default, the host may set one meanwhile, and
+/// a driver may need one for itself. So the default is restored only for a signal that ends a process, and only
+/// in the place of a handler of code that was loaded meanwhile.
 #[derive(Default)]
 pub(crate) struct KeptSignals(Mutex<Kept>);
 

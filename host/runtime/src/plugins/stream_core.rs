@@ -21,8 +21,9 @@ pub(crate) struct StreamCore {
     /// The integer that the vendor's API uses, where there is one.
     pub(super) native: Option<u64>,
     pub(super) origin: Origin,
-    /// The contract: one submitting call at a time for one stream. Held across hooks that never
-    /// block and never call back. Under it only locks are taken that are held over no call.
+    /// The contract: one submitting call at a time for one stream. Held across hooks that never call back, and
+    /// block only where a vendor refuses a call in the middle of a copy. Under it only locks are taken that are
+    /// held over no call.
     submit_lock: Mutex<()>,
     /// Held while work of another plugin is put between two events of this stream. The submit
     /// lock is taken under it, and where that plugin has no host events its holder blocks until the stream's

@@ -108,8 +108,8 @@ impl InternalStream {
         self.device.hooks().wait_until_over(self.handle, deadline)
     }
 
-    /// Gives it back where hooks may be called, so that those which are too many end there: this one too,
-    /// once the host function returned that is its last work. Later nobody may come to end it.
+    /// Gives it back, in a thread that may call hooks, and destroys streams that are too many: this one too, once
+    /// its last work, the host function, has returned. Later nobody may come to destroy it.
     pub(crate) fn give_back(mut self) {
         let device = self.device.clone();
         let (hooks, streams) = (device.hooks(), device.plugin().internal_streams());

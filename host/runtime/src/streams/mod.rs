@@ -17,7 +17,8 @@
 //! # Waits, and when work is over
 //!
 //! *The submit lock.* Hooks that submit to a stream are called by one thread at a time, under the
-//! stream's submit lock; they never block and never call back. Work of another plugin takes a
+//! stream's submit lock; they never call back, and block only where a vendor refuses a call in the
+//! middle of a copy. Work of another plugin takes a
 //! second lock, the foreign lock, around all of its steps. Its holder may block where that plugin
 //! has no host events.
 //!

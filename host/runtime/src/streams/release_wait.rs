@@ -16,10 +16,10 @@ use crate::process::process_state;
 impl Runtime {
     /// Blocks until all memory that was dropped before this call, while work on it was still running,
     /// is given back, or is leaked because nobody can say whether the work is over; `None` is no
-    /// limit. Waits for the plugins that this runtime lists, and for those that were retired here. Where a stream of
-    /// another plugin was made to wait for their work before this call, or a thread waits for all of a device with a
-    /// stream of others, it blocks until that work is over too: nobody here asks for it then, and the vendor's context
-    /// of its stream may end.
+    /// limit. Waits for the plugins that this runtime lists, and for those that were retired here. It also waits for
+    /// work that a stream of another plugin was made to wait for before this call, and for the work of a stream of others
+    /// for which a thread is in [`Device::synchronize`](crate::Device::synchronize). So once it has returned, nothing here
+    /// still asks the driver about that work, and the stream's owner may destroy the vendor's context.
     ///
     /// # Errors
     /// [`Error::Hook`]: `TIMEOUT`, or `EXITING` once the process exits, which leaves the rest to the

@@ -79,7 +79,7 @@ impl Stream {
     ///
     /// # Safety
     /// - `native` is a live stream of the device's vendor, and outlives all clones of the answer. What a tensor or an
-    ///   event remembers of its work is none.
+    ///   event remembers of its work counts as none.
     /// - Nobody puts work on it while a call through this stream is running.
     pub unsafe fn wrap(device: &Device, native: u64) -> Result<Self, Error> {
         if let Some(known) = Self::find(device, native) {
