@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use crossdock_plugin_gpu::vendor::{Code, Sort};
+use crossdock_plugin_gpu::vendor::{Code, ErrorKind};
 
 /// `CUDA_ERROR_NOT_SUPPORTED`.
 pub(crate) const NOT_SUPPORTED: c_int = 801;
@@ -20,29 +20,29 @@ pub(crate) fn version_text(number: c_int) -> String {
 }
 
 /// What a result stands for.
-pub(crate) const fn sort_of(code: Code) -> Sort {
+pub(crate) const fn error_kind(code: Code) -> ErrorKind {
     match code.number {
         // Invalid values, devices and names.
-        1 | 101 | 500 => Sort::Invalid,
-        2 => Sort::OutOfMemory,
-        4 => Sort::Exiting,
-        34 => Sort::Stub,
-        100 => Sort::NoDevice,
+        1 | 101 | 500 => ErrorKind::Invalid,
+        2 => ErrorKind::OutOfMemory,
+        4 => ErrorKind::Exiting,
+        34 => ErrorKind::Stub,
+        100 => ErrorKind::NoDevice,
         // Contexts and handles.
-        201 | 400 => Sort::Stale,
-        600 => Sort::NotReady,
+        201 | 400 => ErrorKind::Stale,
+        600 => ErrorKind::NotReady,
         // Errors of the hardware and of kernels, after which a context answers nothing else; a device that cannot be
         // used now (46), and a context that is gone (709): the device's own, since where one of others is gone its
         // handle is refused (201).
-        46 | 214 | 220 | 226 | 700 | 702 | 709 | 710 | 714..=719 | 721 | 999 => Sort::Fatal,
-        712 => Sort::AlreadyRegistered,
-        713 => Sort::NotRegistered,
-        304 | 800 => Sort::Permission,
-        NOT_SUPPORTED => Sort::Unsupported,
+        46 | 214 | 220 | 226 | 700 | 702 | 709 | 710 | 714..=719 | 721 | 999 => ErrorKind::Fatal,
+        712 => ErrorKind::AlreadyRegistered,
+        713 => ErrorKind::NotRegistered,
+        304 | 800 => ErrorKind::Permission,
+        NOT_SUPPORTED => ErrorKind::Unsupported,
         // Driver and kernel module, or forward compatibility, do not fit.
-        803 | 804 => Sort::TooOld,
-        900..=908 => Sort::Capturing,
-        _ => Sort::Other,
+        803 | 804 => ErrorKind::TooOld,
+        900..=908 => ErrorKind::Capturing,
+        _ => ErrorKind::Other,
     }
 }
 

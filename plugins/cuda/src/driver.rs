@@ -5,12 +5,13 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 
 use crossdock_plugin_gpu::Vendor;
 use crossdock_plugin_gpu::vendor::{
-    Answer, Code, Column, Facts, HostFunction, Kind, Known, PoolBytes, Region, Sort, Unusable, Way,
+    Answer, Code, Column, CopyDirection, ErrorKind, Facts, HostFunction, Kind, Known, PoolBytes,
+    Region, Unusable,
 };
 use crossdock_sdk::dlpack::DeviceType;
 use crossdock_sdk::plugin::describe;
 
-use crate::codes::{self, device, flags, pointer, pool};
+use crate::codes::{self, device, flags, pool};
 use crate::functions::{Functions, LIBRARY, call};
 use crate::structs::{Planes, PlanesSide, PoolProperties, RowsCopy, RowsSide};
 
@@ -85,7 +86,7 @@ impl Vendor for Cuda {
     const MANAGED_TYPE: Option<DeviceType> = Some(DeviceType::CUDA_MANAGED);
     const DEFAULT_STREAM: u64 = 1;
     const DEFAULT_STREAMS: &'static [u64] = &[0, 1];
-    const OWN_STREAM: u64 = 2;
+    const PER_THREAD_DEFAULT_STREAM: u64 = 2;
     const WIDEST_WITH_GAPS: u64 = 4;
 
     fn load() -> Result<Self, Unusable> {
@@ -112,11 +113,11 @@ impl Vendor for Cuda {
         Ok(Ok(has))
     }
 
-    fn sort_of(code: Code) -> Sort {
-        codes::sort_of(code)
+    fn error_kind(code: Code) -> ErrorKind {
+        codes::error_kind(code)
     }
 
-    fn words_of(&self, code: Code) -> (String, String) {
+    fn name_and_text(&self, code: Code) -> (String, String) {
         let name = self.error_text(code, self.0.cuGetErrorName);
         (name, self.error_text(code, self.0.cuGetErrorString))
     }
@@ -145,7 +146,7 @@ impl Vendor for Cuda {
             has_pools: self.0.have_pools() && self.is(ordinal, device::MEMORY_POOLS_SUPPORTED),
             has_managed: self.is(ordinal, device::MANAGED_MEMORY)
                 && self.is(ordinal, device::CONCURRENT_MANAGED_ACCESS),
-            waits_for_words: self.0.cuStreamWaitValue32_v2.is_some(),
+            has_wait_value32: self.0.cuStreamWaitValue32_v2.is_some(),
             longest_pitch: pitch.unwrap_or(i32::MAX.unsigned_abs().into()),
         })
     }
@@ -155,49 +156,7 @@ impl Vendor for Cuda {
     }
 
     fn known(&self, address: u64) -> Answer<Option<Known>> {
-        let mut asked = [
-            pointer::MEMORY_TYPE,
-            pointer::IS_MANAGED,
-            pointer::DEVICE_ORDINAL,
-            pointer::RANGE_START_ADDR,
-            pointer::RANGE_SIZE,
-            pointer::BUFFER_ID,
-            pointer::CONTEXT,
-            pointer::DEVICE_POINTER,
-        ];
-        // Each value has 8 bytes at most; shorter ones are in the low bytes.
-        let mut told = [0_u64; 8];
-        let mut places = told
-            .each_mut()
-            .map(|place| std::ptr::from_mut(place).cast::<c_void>());
-        call!(self.cuPointerGetAttributes(8, asked.as_mut_ptr(), places.as_mut_ptr(), address))?;
-        let [
-            kind,
-            is_managed,
-            ordinal,
-            base,
-            size,
-            id,
-            context,
-            device_pointer,
-        ] = told;
-        let low = |word: u64| u32::try_from(word & 0xFFFF_FFFF).unwrap_or(0);
-        let kind = match (kind, low(is_managed) & 0xFF) {
-            (pointer::HOST | pointer::DEVICE, 1..) => Kind::Managed,
-            (pointer::HOST, _) => Kind::Pinned,
-            (pointer::DEVICE, _) => Kind::Device,
-            _ => return Ok(None),
-        };
-        Ok(Some(Known {
-            kind,
-            ordinal: low(ordinal).cast_signed(),
-            base,
-            size,
-            id,
-            context,
-            host_pointer: if kind == Kind::Device { 0 } else { address },
-            device_pointer,
-        }))
+        self.attributes(address)
     }
 
     fn retain(&self, ordinal: i32) -> Answer<u64> {
@@ -221,13 +180,13 @@ impl Vendor for Cuda {
         let _left = call!(self.cuCtxPopCurrent_v2(&raw mut context));
     }
 
-    fn relax_captures(&self) -> Option<i32> {
+    fn relax_capture_mode(&self) -> Option<i32> {
         let mut mode = codes::RELAXED;
         let exchanged = call!(self.cuThreadExchangeStreamCaptureMode(&raw mut mode));
         exchanged.ok().map(|()| mode)
     }
 
-    fn mind_captures(&self, before: i32) {
+    fn restore_capture_mode(&self, before: i32) {
         let mut mode = before;
         // A number that the driver gave.
         let _exchanged = call!(self.cuThreadExchangeStreamCaptureMode(&raw mut mode));
@@ -264,7 +223,7 @@ impl Vendor for Cuda {
         }
     }
 
-    unsafe fn lock(&self, address: u64, bytes: u64) -> Answer {
+    unsafe fn register_host(&self, address: u64, bytes: u64) -> Answer {
         let lock = |flags| call!(self.cuMemHostRegister_v2(address, size(bytes), flags));
         match lock(flags::PORTABLE_MAPPED) {
             // Pages that the process may only read (a mapped file) can be locked with this flag alone.
@@ -275,7 +234,7 @@ impl Vendor for Cuda {
         }
     }
 
-    unsafe fn unlock(&self, address: u64) -> Answer {
+    unsafe fn unregister_host(&self, address: u64) -> Answer {
         call!(self.cuMemHostUnregister(address))
     }
 
@@ -372,17 +331,17 @@ impl Vendor for Cuda {
         call!(self.cuStreamWaitEvent(stream, event, 0))
     }
 
-    unsafe fn wait_word(&self, stream: u64, word: u64, value: u32) -> Answer {
+    unsafe fn wait_value32(&self, stream: u64, address: u64, value: u32) -> Answer {
         call!(self.cuStreamWaitValue32_v2?(
             stream,
-            word,
+            address,
             value,
             flags::AT_LEAST
         ))
     }
 
-    unsafe fn call(&self, stream: u64, function: HostFunction, word: *mut c_void) -> Answer {
-        call!(self.cuLaunchHostFunc(stream, Some(function), word))
+    unsafe fn call(&self, stream: u64, function: HostFunction, user_data: *mut c_void) -> Answer {
+        call!(self.cuLaunchHostFunc(stream, Some(function), user_data))
     }
 
     unsafe fn context_of(&self, stream: u64) -> Answer<(u64, i32)> {
@@ -429,13 +388,26 @@ impl Vendor for Cuda {
         Ok(milliseconds)
     }
 
-    unsafe fn copy(&self, way: Way, dst: u64, src: u64, bytes: u64, stream: u64) -> Answer {
+    unsafe fn copy(
+        &self,
+        way: CopyDirection,
+        dst: u64,
+        src: u64,
+        bytes: u64,
+        stream: u64,
+    ) -> Answer {
         let bytes = size(bytes);
         match way {
-            Way::ToDevice => call!(self.cuMemcpyHtoDAsync_v2(dst, src, bytes, stream)),
-            Way::ToHost => call!(self.cuMemcpyDtoHAsync_v2(dst, src, bytes, stream)),
-            Way::Inside => call!(self.cuMemcpyDtoDAsync_v2(dst, src, bytes, stream)),
-            Way::AmongHost => call!(self.cuMemcpyAsync(dst, src, bytes, stream)),
+            CopyDirection::HostToDevice => {
+                call!(self.cuMemcpyHtoDAsync_v2(dst, src, bytes, stream))
+            }
+            CopyDirection::DeviceToHost => {
+                call!(self.cuMemcpyDtoHAsync_v2(dst, src, bytes, stream))
+            }
+            CopyDirection::DeviceToDevice => {
+                call!(self.cuMemcpyDtoDAsync_v2(dst, src, bytes, stream))
+            }
+            CopyDirection::HostToHost => call!(self.cuMemcpyAsync(dst, src, bytes, stream)),
         }
     }
 

@@ -1,4 +1,4 @@
-//! What a driver answers and takes, in words of our own.
+//! What a driver answers and takes, in types of our own.
 
 /// A result of the driver that is no success.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub struct Code {
 /// What a result of the driver stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Sort {
+pub enum ErrorKind {
     /// The work is still pending.
     NotReady,
     /// The arguments are wrong.
@@ -82,7 +82,7 @@ pub struct Facts {
     /// Whether it has managed memory that the host uses together with it.
     pub has_managed: bool,
     /// Whether its streams can wait for 32 bits of pinned memory: else the plugin has no host events.
-    pub waits_for_words: bool,
+    pub has_wait_value32: bool,
     /// The longest distance between rows of a copy, in bytes. Crossdock packs what has a longer one.
     pub longest_pitch: u64,
 }
@@ -134,15 +134,15 @@ pub struct Known {
     clippy::exhaustive_enums,
     reason = "vendors match it; both are of one build"
 )]
-pub enum Way {
+pub enum CopyDirection {
     /// From the host to a device.
-    ToDevice,
+    HostToDevice,
     /// From a device to the host.
-    ToHost,
+    DeviceToHost,
     /// From device memory to device memory of the same context.
-    Inside,
+    DeviceToDevice,
     /// From one memory of the host to another, both pinned or registered.
-    AmongHost,
+    HostToHost,
 }
 
 /// One side of a copy of rows and planes.

@@ -15,7 +15,7 @@ pub(crate) struct Blocks {
     /// By kind and size.
     idle: Mutex<BTreeMap<(u8, u64), Vec<u64>>>,
     /// All blocks that the driver gave, idle ones too: it still answers for their addresses.
-    had: PointerTable,
+    addresses: PointerTable,
     /// The kind of each block by address: the close frees them all.
     kinds: Mutex<BTreeMap<u64, Kind>>,
 }
@@ -27,21 +27,24 @@ impl Blocks {
     }
 
     /// Remembers a block that the driver gave.
-    pub(crate) fn enter(&self, kind: Kind, size: u64, address: u64) {
+    pub(crate) fn add(&self, kind: Kind, size: u64, address: u64) {
         locked(&self.kinds).insert(address, kind);
         // Where this fails, the block passes for memory of others while it is idle.
-        drop(self.had.insert(PointerEntry::new(address, size, 0, 0)));
+        drop(
+            self.addresses
+                .insert(PointerEntry::new(address, size, 0, 0)),
+        );
     }
 
     /// Forgets a block, before it is freed.
-    pub(crate) fn leave(&self, address: u64) {
+    pub(crate) fn remove(&self, address: u64) {
         locked(&self.kinds).remove(&address);
-        self.had.remove(address);
+        self.addresses.remove(address);
     }
 
     /// Whether an address is in one of these blocks.
-    pub(crate) fn has(&self, address: u64) -> bool {
-        self.had.lookup(address).is_some()
+    pub(crate) fn contains(&self, address: u64) -> bool {
+        self.addresses.lookup(address).is_some()
     }
 
     /// Keeps a block that no work uses any more.
@@ -105,7 +108,7 @@ mod tests {
             (Kind::Pinned, 8192, 8),
             (Kind::Managed, 4096, 9),
         ] {
-            blocks.enter(kind, size, address);
+            blocks.add(kind, size, address);
         }
         blocks.give(Kind::Pinned, 4096, 7);
         blocks.give(Kind::Pinned, 8192, 8);
@@ -114,7 +117,7 @@ mod tests {
         assert_eq!(blocks.take(Kind::Pinned, 4096), Some(7));
         assert_eq!(blocks.take(Kind::Pinned, 4096), None);
         assert_eq!(blocks.largest(Kind::Pinned), Some((8, 8192)));
-        blocks.leave(8);
+        blocks.remove(8);
         // Two are in use.
         assert_eq!(blocks.drain(), [(7, Kind::Pinned), (9, Kind::Managed)]);
         assert!(blocks.drain().is_empty());

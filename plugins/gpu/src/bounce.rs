@@ -18,7 +18,7 @@ use crate::native::NativeEvent;
 use crate::place::Place;
 use crate::progress::Progress;
 use crate::stream::Stream;
-use crate::vendor::{Kind, Vendor, Way};
+use crate::vendor::{CopyDirection, Kind, Vendor};
 use crate::work::{all, finish, follow};
 
 /// What a stream keeps for such copies: pinned blocks, and a second stream, so that the host moves the bytes of one
@@ -85,14 +85,14 @@ pub(crate) unsafe fn bounced<V: Vendor>(
     let part = |(start, length): (u64, u64), Lane { stream, block }: Lane| {
         let copy = |way, to, from| {
             // SAFETY: the lane's stream uses its block in its order, and a block goes back only behind that stream
-            // (`give_back`, `end_bounce`); the other side is valid by the caller's promise.
+            // (`return_block`, `end_bounce`); the other side is valid by the caller's promise.
             inside.ask(|vendor| unsafe { vendor.copy(way, to, from, length, stream) })
         };
         if src.is_pageable() {
             put(stream, block, src.address + start, length)?;
-            copy(Way::ToDevice, dst.address + start, block).map_err(Fault::of_begun)
+            copy(CopyDirection::HostToDevice, dst.address + start, block).map_err(Fault::of_begun)
         } else {
-            copy(Way::ToHost, block, src.address + start)?;
+            copy(CopyDirection::DeviceToHost, block, src.address + start)?;
             put(stream, dst.address + start, block, length).map_err(Fault::of_begun)
         }
     };
@@ -162,7 +162,7 @@ impl<V: Vendor> Stream<V> {
             slot.and_then(|slot| slot.replace(Block { address, room }))
         };
         if let Some(before) = before {
-            self.give_back(inside, self.raw, before)?;
+            self.return_block(inside, self.raw, before)?;
         }
         Ok(address)
     }
@@ -179,7 +179,7 @@ impl<V: Vendor> Stream<V> {
     }
 
     /// Gives a block back when a stream gets here that comes behind all work with it.
-    fn give_back(&self, inside: &Entered<'_, V>, on: u64, block: Block) -> Result<(), Fault> {
+    fn return_block(&self, inside: &Entered<'_, V>, on: u64, block: Block) -> Result<(), Fault> {
         let blocks = Arc::clone(&self.device.blocks);
         let Block { address, room } = block;
         let give = Box::new(move || blocks.give(Kind::Pinned, room, address));
@@ -217,18 +217,18 @@ impl<V: Vendor> Stream<V> {
             mut helper,
             end,
         } = bounce;
-        let behind = if self.is_own() {
+        let after = if self.is_own() {
             // Others that know it may capture it.
             let refused = self.refuse_capture(inside, "stream_destroy");
             refused.map(|()| Some(self.raw))
         } else {
             let why = "the end of a copy was not marked";
             let end = end.ok_or_else(|| Fault::new(Status::VENDOR, "event_record", why));
-            end.and_then(|end| self.behind(inside, &end, &mut helper))
+            end.and_then(|end| self.stream_after(inside, &end, &mut helper))
         };
-        match behind {
+        match after {
             Ok(on) => self.give_all(inside, on, &blocks),
-            Err(fault) => self.tell_left(&blocks, &fault),
+            Err(fault) => self.log_kept_until_close(&blocks, &fault),
         }
         if let Some(helper) = helper {
             // Its work completes all the same.
@@ -237,15 +237,15 @@ impl<V: Vendor> Stream<V> {
     }
 
     /// Leaves what the stream keeps, where nothing can be called in its context any more.
-    pub(crate) fn leave_bounce(&self, fault: &Fault) {
+    pub(crate) fn abandon_bounce(&self, fault: &Fault) {
         let bounce = std::mem::take(&mut *locked(&self.bounce));
-        self.tell_left(&bounce.blocks, fault);
+        self.log_kept_until_close(&bounce.blocks, fault);
     }
 
     /// A stream of ours, the helper, that comes behind an event; none where that has happened. Nothing but "done"
     /// is trusted: a failure may be one of the question, asked twice, while the work still uses the blocks. A stream that
     /// waits for an event of a capture joins the capture, so none does.
-    fn behind(
+    fn stream_after(
         &self,
         inside: &Entered<'_, V>,
         end: &NativeEvent<V>,
@@ -277,8 +277,8 @@ impl<V: Vendor> Stream<V> {
         let mut is_any = false;
         for block in blocks {
             is_any = true;
-            if let Err(fault) = self.give_back(inside, on, *block) {
-                self.tell_left(&[Some(*block)], &fault);
+            if let Err(fault) = self.return_block(inside, on, *block) {
+                self.log_kept_until_close(&[Some(*block)], &fault);
             }
         }
         let home = self.device.known_home();
@@ -290,7 +290,7 @@ impl<V: Vendor> Stream<V> {
     }
 
     /// Says which blocks stay until the plugin is closed, as nobody will know before when they are free.
-    fn tell_left(&self, blocks: &[Option<Block>], fault: &Fault) {
+    fn log_kept_until_close(&self, blocks: &[Option<Block>], fault: &Fault) {
         for Block { room, .. } in blocks.iter().flatten() {
             log::warn!(target: TARGET, "{room} pinned bytes stay until the close: {fault}");
         }
@@ -343,11 +343,11 @@ impl Part {
     /// # Safety
     /// - Both sides are valid for the bytes, and do not overlap.
     unsafe fn copy(self) {
-        let word = |address: u64| usize::try_from(address).unwrap_or(0);
-        let to = std::ptr::with_exposed_provenance_mut::<u8>(word(self.to));
-        let from = std::ptr::with_exposed_provenance::<u8>(word(self.from));
+        let size = |address: u64| usize::try_from(address).unwrap_or(0);
+        let to = std::ptr::with_exposed_provenance_mut::<u8>(size(self.to));
+        let from = std::ptr::with_exposed_provenance::<u8>(size(self.from));
         // SAFETY: the caller's promise.
-        unsafe { to.copy_from_nonoverlapping(from, word(self.bytes)) };
+        unsafe { to.copy_from_nonoverlapping(from, size(self.bytes)) };
     }
 }
 

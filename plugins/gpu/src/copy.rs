@@ -6,7 +6,7 @@ use crate::current::Entered;
 use crate::fault::Fault;
 use crate::place::Place;
 use crate::stream::Stream;
-use crate::vendor::{Vendor, Way};
+use crate::vendor::{CopyDirection, Vendor};
 use crate::work::Site;
 
 /// Copies bytes that do not overlap, synchronously or on a stream.
@@ -33,9 +33,9 @@ pub(crate) unsafe fn contiguous<V: Vendor>(
                 // SAFETY: as this function's: both sides are valid for `bytes` until the copy is done.
                 unsafe { across(inside, on, places, bytes) }
             };
-            Site::of_stream(stream).make(Some(stream), places, operation, across)
+            Site::of_stream(stream).run(Some(stream), places, operation, across)
         }
-        None if is_across => memory.make(None, places, operation, |inside, on| {
+        None if is_across => memory.run(None, places, operation, |inside, on| {
             // SAFETY: as this function's: both sides are valid for `bytes` until the copy is done.
             unsafe { across(inside, on, places, bytes) }
         }),
@@ -46,14 +46,14 @@ pub(crate) unsafe fn contiguous<V: Vendor>(
                 // SAFETY: as this function's: both sides are valid for `bytes` until the copy is done.
                 unsafe { bounced(inside, (stream, on), places, bytes) }
             };
-            let made = memory.make(Some(stream), places, operation, bounced);
+            let made = memory.run(Some(stream), places, operation, bounced);
             // Also where it failed, as parts of it may run; not where the stream took nothing.
             if has_begun {
                 stream.mark_bounce();
             }
             made
         }
-        _ => memory.make(stream, places, operation, |inside, on| {
+        _ => memory.run(stream, places, operation, |inside, on| {
             // SAFETY: as this function's: both sides are valid for `bytes` until the copy is done.
             unsafe { plain(inside, on, places, bytes) }
         }),
@@ -71,10 +71,10 @@ unsafe fn plain<V: Vendor>(
     bytes: u64,
 ) -> Result<(), Fault> {
     let way = match (dst.is_host(), src.is_host()) {
-        (true, true) => Way::AmongHost,
-        (true, false) => Way::ToHost,
-        (false, true) => Way::ToDevice,
-        (false, false) => Way::Inside,
+        (true, true) => CopyDirection::HostToHost,
+        (true, false) => CopyDirection::DeviceToHost,
+        (false, true) => CopyDirection::HostToDevice,
+        (false, false) => CopyDirection::DeviceToDevice,
     };
     let (dst, src) = (dst.address, src.address);
     // SAFETY: as this function's: both sides are valid for `bytes` until the copy is done.

@@ -10,7 +10,7 @@ pub(crate) struct Entered<'a, V: Vendor> {
     pub(crate) device: &'a Device<V>,
     before: u64,
     /// The mode for captures of others before, where it was changed.
-    captures: Option<i32>,
+    capture_mode_before: Option<i32>,
 }
 
 impl<'a, V: Vendor> Entered<'a, V> {
@@ -22,7 +22,7 @@ impl<'a, V: Vendor> Entered<'a, V> {
         Ok(Self {
             device,
             before,
-            captures: vendor.relax_captures(),
+            capture_mode_before: vendor.relax_capture_mode(),
         })
     }
 
@@ -43,8 +43,8 @@ impl<'a, V: Vendor> Entered<'a, V> {
 
 impl<V: Vendor> Drop for Entered<'_, V> {
     fn drop(&mut self) {
-        if let Some(before) = self.captures {
-            self.vendor().mind_captures(before);
+        if let Some(before) = self.capture_mode_before {
+            self.vendor().restore_capture_mode(before);
         }
         self.vendor().leave(self.before);
     }

@@ -13,7 +13,7 @@ use crate::current::Entered;
 use crate::driver::Driver;
 use crate::fault::Fault;
 use crate::host_call::Calls;
-use crate::vendor::{Answer, Code, Facts, Sort, Vendor};
+use crate::vendor::{Answer, Code, ErrorKind, Facts, Vendor};
 use crate::word::Words;
 
 /// A device of the driver.
@@ -181,7 +181,7 @@ impl<V: Vendor> Device<V> {
     /// have made it fail: another fatal answer means that the device is lost.
     fn fault_where(&self, code: Code, is_dead: impl FnOnce() -> bool) -> Fault {
         let fault = self.driver.fault(code);
-        if V::sort_of(code) != Sort::Fatal || !is_dead() {
+        if V::error_kind(code) != ErrorKind::Fatal || !is_dead() {
             return fault;
         }
         let lost = Fault {
@@ -205,7 +205,7 @@ impl<V: Vendor> Device<V> {
     }
 
     /// Remembers memory that the driver did not take back.
-    pub(crate) fn leave(&self, address: u64) {
+    pub(crate) fn free_at_close(&self, address: u64) {
         locked(&self.unfreed).push(address);
     }
 
@@ -291,7 +291,7 @@ impl<V: Vendor> Drop for Device<V> {
             }
             // A block still in use belongs to work whose end nobody could learn: the driver's free waits for it.
             for (address, kind) in self.blocks.drain() {
-                self.report(crate::memory::give_back(&inside, address, kind));
+                self.report(crate::memory::free_block(&inside, address, kind));
             }
         }
         self.end_home(home);
@@ -299,7 +299,7 @@ impl<V: Vendor> Drop for Device<V> {
 }
 
 fn is_fatal<V: Vendor>(answer: Answer) -> bool {
-    answer.is_err_and(|code| V::sort_of(code) == Sort::Fatal)
+    answer.is_err_and(|code| V::error_kind(code) == ErrorKind::Fatal)
 }
 
 /// Each change behind these locks is one step, so a panic elsewhere does not spoil it.

@@ -7,7 +7,7 @@ use crossdock_sdk::abi::Status;
 
 use crate::device::Device;
 use crate::fault::Fault;
-use crate::vendor::{Code, Sort, Unusable, Vendor};
+use crate::vendor::{Code, ErrorKind, Unusable, Vendor};
 
 /// Whether the driver is here.
 #[derive(Debug)]
@@ -85,22 +85,22 @@ impl<V: Vendor> Driver<V> {
 
     /// The failure that a result stands for, where it is about no single device.
     pub(crate) fn fault(&self, code: Code) -> Fault {
-        let (name, text) = self.vendor.words_of(code);
-        let status = match V::sort_of(code) {
-            Sort::NotReady => Status::NOT_READY,
-            Sort::Invalid => Status::INVALID,
-            Sort::Stale => Status::STALE,
-            Sort::OutOfMemory => Status::OOM_DEVICE,
-            Sort::Unsupported => Status::UNSUPPORTED,
-            Sort::Permission => Status::PERMISSION,
-            Sort::Capturing => Status::CAPTURING,
-            Sort::AlreadyRegistered => Status::CONFLICT,
-            Sort::NotRegistered => Status::NOT_OWNER,
-            Sort::NoDevice => Status::NO_DEVICE,
-            Sort::Stub => Status::DRIVER_STUB,
-            Sort::TooOld => Status::DRIVER_TOO_OLD,
-            Sort::Exiting => Status::EXITING,
-            Sort::Fatal | Sort::Other => Status::VENDOR,
+        let (name, text) = self.vendor.name_and_text(code);
+        let status = match V::error_kind(code) {
+            ErrorKind::NotReady => Status::NOT_READY,
+            ErrorKind::Invalid => Status::INVALID,
+            ErrorKind::Stale => Status::STALE,
+            ErrorKind::OutOfMemory => Status::OOM_DEVICE,
+            ErrorKind::Unsupported => Status::UNSUPPORTED,
+            ErrorKind::Permission => Status::PERMISSION,
+            ErrorKind::Capturing => Status::CAPTURING,
+            ErrorKind::AlreadyRegistered => Status::CONFLICT,
+            ErrorKind::NotRegistered => Status::NOT_OWNER,
+            ErrorKind::NoDevice => Status::NO_DEVICE,
+            ErrorKind::Stub => Status::DRIVER_STUB,
+            ErrorKind::TooOld => Status::DRIVER_TOO_OLD,
+            ErrorKind::Exiting => Status::EXITING,
+            ErrorKind::Fatal | ErrorKind::Other => Status::VENDOR,
         };
         let (call, number) = (code.call, code.number);
         let what = if name.is_empty() {
@@ -138,7 +138,7 @@ impl<V: Vendor> Driver<V> {
 
     /// What it means that a call fails by which the driver is started or asked what there is, whichever call it is.
     fn refused(&self, code: Code) -> Presence {
-        if V::sort_of(code) == Sort::NoDevice {
+        if V::error_kind(code) == ErrorKind::NoDevice {
             let why = self.fault(code).message;
             return Presence::Absent(format!("a device of `{}`: {why}", V::LIBRARY));
         }
@@ -158,15 +158,15 @@ impl<V: Vendor> Driver<V> {
 
     /// Why the driver does not start, and what to do about it.
     fn unusable(&self, code: Code) -> Fault {
-        let advice = match V::sort_of(code) {
-            Sort::Stub => {
+        let advice = match V::error_kind(code) {
+            ErrorKind::Stub => {
                 "it is a stub to link programs with: take its folder out of LD_LIBRARY_PATH"
             }
-            Sort::TooOld => {
+            ErrorKind::TooOld => {
                 "update the driver, and restart the machine where that was done already"
             }
-            Sort::Permission => "ask for the right to use the devices",
-            Sort::OutOfMemory => "free memory of this machine",
+            ErrorKind::Permission => "ask for the right to use the devices",
+            ErrorKind::OutOfMemory => "free memory of this machine",
             _ => "restart the machine, or reinstall the driver",
         };
         let fault = self.fault(code);

@@ -33,7 +33,7 @@ enum State<V: Vendor> {
 #[derive(Debug)]
 pub(crate) struct Point<V: Vendor> {
     pub(crate) event: Arc<NativeEvent<V>>,
-    pub(crate) behind: Promises,
+    pub(crate) host_events: Promises,
     /// The outcome of the work before it, once it is known: every query answers it again.
     known: Mutex<Option<Progress>>,
 }
@@ -41,7 +41,7 @@ pub(crate) struct Point<V: Vendor> {
 impl<V: Vendor> Point<V> {
     /// Adds failures of host events, and keeps the answer once the work is over: then it does not change.
     fn keep(&self, now: Progress) -> Progress {
-        let now = now.and(|| self.behind.verdict());
+        let now = now.and(|| self.host_events.verdict());
         let mut known = locked(&self.known);
         if known.is_none() && now.is_over() {
             *known = Some(now.clone());
@@ -84,10 +84,10 @@ impl<V: Vendor> Event<V> {
         if self.promised().is_some() {
             return Err(Fault::invalid(operation, "the host completes the event"));
         }
-        let (event, behind) = stream.end(operation)?;
+        let (event, host_events) = stream.end(operation)?;
         let new = State::Recorded(Arc::new(Point {
             event,
-            behind,
+            host_events,
             known: Mutex::default(),
         }));
         let old = std::mem::replace(&mut *locked(&self.state), new);
@@ -97,13 +97,14 @@ impl<V: Vendor> Event<V> {
     }
 
     /// Makes a stream wait for the event as it is now.
-    pub(crate) fn hold(&self, stream: &Stream<V>) -> Result<(), Fault> {
+    pub(crate) fn make_wait(&self, stream: &Stream<V>) -> Result<(), Fault> {
         if let Some((word, promise)) = self.promised() {
             let is_open = promise.now().is_none();
             let word = is_open.then_some(word);
-            return stream.hold_for_host(word, &self.device, &Promises::of(&promise));
+            return stream.wait_host_event(word, &self.device, &Promises::of(&promise));
         }
-        self.recorded().map_or(Ok(()), |point| stream.hold(&point))
+        self.recorded()
+            .map_or(Ok(()), |point| stream.wait_point(&point))
     }
 
     /// How far the work before it is.

@@ -32,7 +32,7 @@ pub(crate) unsafe fn fill<V: Vendor>(
         })
     };
     let site = Site::of([dst, dst], operation)?;
-    site.make(stream, [dst, dst], operation, fill)
+    site.run(stream, [dst, dst], operation, fill)
 }
 
 /// The columns that make a pattern, of the widest unit that its length, the address and the driver allow.
@@ -47,14 +47,14 @@ fn columns(address: u64, bytes: u64, pattern: &[u8], widest_with_gaps: u64) -> V
     let count = bytes / length.max(1);
     let units = pattern.chunks(usize::try_from(unit).unwrap_or(1));
     let column = |(at, value): (u64, &[u8])| {
-        let mut word = [0; 4];
-        for (to, from) in word.iter_mut().zip(value) {
+        let mut value_bytes = [0; 4];
+        for (to, from) in value_bytes.iter_mut().zip(value) {
             *to = *from;
         }
         Column {
             address: address + at * unit,
             unit,
-            value: u32::from_le_bytes(word),
+            value: u32::from_le_bytes(value_bytes),
             count,
             pitch: length,
         }

@@ -1,6 +1,6 @@
 //! Host functions on a stream. Each runs exactly once, unless the process exits: where the driver of a lost device no
 //! longer calls it, it is run from here.
-#![expect(unsafe_code, reason = "the driver calls back with a raw word")]
+#![expect(unsafe_code, reason = "the driver calls back with a raw user_data")]
 
 use std::ffi::c_void;
 use std::fmt;
@@ -54,12 +54,12 @@ impl Calls {
             function: Mutex::new(Some(function)),
         });
         self.remember(&call);
-        let word = Arc::into_raw(Arc::clone(&call)).cast_mut();
+        let user_data = Arc::into_raw(Arc::clone(&call)).cast_mut();
         // SAFETY: `run_call` may be called once with a reference of the call's, on any thread.
-        let put = unsafe { inside.vendor().call(stream, run_call, word.cast()) };
+        let put = unsafe { inside.vendor().call(stream, run_call, user_data.cast()) };
         let Err(code) = put else { return Ok(()) };
         // SAFETY: the reference that `into_raw` gave away, which the driver did not take.
-        unsafe { Arc::decrement_strong_count(word.cast_const()) };
+        unsafe { Arc::decrement_strong_count(user_data.cast_const()) };
         // Before it is asked whether the device is lost, which runs all that are remembered.
         let taken = call.take();
         let fault = inside.fault(code);
@@ -116,9 +116,9 @@ impl fmt::Debug for Call {
     }
 }
 
-unsafe extern "C" fn run_call(word: *mut c_void) {
+unsafe extern "C" fn run_call(user_data: *mut c_void) {
     // SAFETY: the reference that `put` gave to the driver, which calls at most once.
-    let call = unsafe { Arc::from_raw(word.cast_const().cast::<Call>()) };
+    let call = unsafe { Arc::from_raw(user_data.cast_const().cast::<Call>()) };
     let _caught = fence(|| call.run());
 }
 

@@ -6,7 +6,7 @@
 //! To add a vendor, write these files, as the crates that are there have them:
 //!
 //! 1. `functions`: the driver's functions, in the macro [`functions!`], and `load`, which opens the library.
-//! 2. `codes`: its numbers, and which [`Sort`](vendor::Sort) of failure each result is. `structs`: what it reads and
+//! 2. `codes`: its numbers, and which [`ErrorKind`](vendor::ErrorKind) of failure each result is. `structs`: what it reads and
 //!    writes, as structs of integers.
 //! 3. `driver`: the trait [`Vendor`]. `lib`: `type Plugin = Gpu<..>`, and `export_plugin!`.
 //! 4. `tests/file.rs` (the file needs no symbol of the vendor), `tests/probing.rs` (drivers that cannot be used) and
@@ -27,25 +27,25 @@
 //! | `host_call`, `progress` | host functions; how far work is, and waiting with a limit |
 //! | `peer` | direct links between two devices |
 //! | `work`, `copy`, `bounce`, `fill`, `strided`, `rect` | work that moves bytes, and in which context |
-//! | `plugin`, `ordering`, `transfer` | the hooks |
+//! | `plugin`, `ordering`, `transfer`, `register`, `pool` | the hooks |
 //! | `fault` | failures |
 //!
-//! # Words
+//! # Terms
 //!
-//! | word | what it means here |
+//! | term | what it means here |
 //! | --- | --- |
 //! | driver | the vendor's library that is called, also where the vendor calls it a runtime |
 //! | ordinal, index | a device's number in the driver, and in this plugin: the same number |
 //! | context | what the driver keeps streams, events and memory in; where it has none, a number that stands for a device |
-//! | home (`device`) | a device's own context, with its stream for allocations and its pool; made at the first need |
+//! | home (`device`) | a device's own (primary) context, with its stream for allocations and its pool; made at the first need |
 //! | entered, inside (`current`) | the context is current on this thread until the value is dropped |
 //! | ours, others' | made by this plugin; made by another library in the process, and only used here |
 //! | block (`blocks`) | memory from the driver that is kept for the next allocation instead of being freed |
-//! | locked, pageable | host memory that the driver holds in place (pinned or registered), and host memory that it does not know |
+//! | page-locked, pageable | host memory that the driver holds in place (pinned or registered), and host memory that it does not know |
 //! | place (`place`) | one side of a copy, with whose memory it is; a *site* (`work`) is the context that the copy is made in |
 //! | bounce, lane (`bounce`) | a pageable copy that goes through pinned memory; a stream and its pinned block for that |
 //! | promise (`promise`) | what the host will complete (a host event), with its outcome |
-//! | word (`word`) | 32 bits of pinned memory that a stream waits for. Elsewhere a word is a handle or an address, as an integer |
+//! | word (`word`) | 32 bits of pinned memory that a stream waits for |
 //! | point (`event`, `native`) | a place in the order of a stream: an event that was recorded |
 //! | lost | the device answers nothing but failures: work on it is refused for as long as the plugin is open |
 //!
@@ -53,7 +53,7 @@
 //!
 //! - *A device's context is retained by the first call that needs it*, and by none before: listing devices makes none.
 //!   Each call enters its context and leaves the thread's as it was. Work on streams of others is done in their
-//!   context. Where a driver has devices and no contexts, a word for the device takes their place.
+//!   context. Where a driver has devices and no contexts, a number for the device takes their place.
 //! - *Nothing waits for a whole device, but an allocation that finds memory full, a trim of blocks, and the close.*
 //!   Memory comes from a pool in stream order, on a stream of its own. Where the driver has none, and for pinned and
 //!   managed memory, freed blocks are kept for the next allocation, because the driver's free waits for the device.
@@ -61,7 +61,7 @@
 //! - *An allocation is ready at once, or carries the point from which it is* (`memory.rs`): hardware queues may keep
 //!   the stream of allocations behind work that waits for the host.
 //! - *A copy on a stream does not wait, unless the driver refuses a call in the middle of it*: then this thread waits
-//!   for what has begun, since the caller may free the memory. For memory that is not locked the stream calls the host,
+//!   for what has begun, since the caller may free the memory. For pageable memory the stream calls the host,
 //!   which moves the bytes through pinned memory of the stream's own (`bounce.rs`). Where nobody can tell when that
 //!   memory is free, it stays until the close.
 //! - *A failure of the host is carried beside the driver's events* (`promise.rs`), as the driver knows none.
@@ -94,9 +94,11 @@ mod peer;
 mod place;
 mod plugin;
 mod pointers;
+mod pool;
 mod progress;
 mod promise;
 mod rect;
+mod register;
 mod stream;
 mod strided;
 mod transfer;

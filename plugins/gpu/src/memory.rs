@@ -16,7 +16,7 @@ use crate::fault::Fault;
 use crate::native::NativeEvent;
 use crate::progress::Progress;
 use crate::stream::Stream;
-use crate::vendor::{Answer, Kind, Sort, Vendor};
+use crate::vendor::{Answer, ErrorKind, Kind, Vendor};
 
 /// Memory that this plugin knows by itself.
 #[derive(Debug)]
@@ -128,7 +128,7 @@ impl<V: Vendor> Allocation<V> {
         };
         let once = || -> Result<(u64, Progress), Fault> {
             let address = take(inside, home, pool, (size, home.stream))?;
-            let now = settle(inside, home, MOMENT_NS);
+            let now = settle(inside, home, READY_WAIT_NS);
             if matches!(now, Progress::Failed(_)) {
                 // This allocation, or what was put there before it, failed as it ran. All of it is over, so this does not
                 // wait: the stream forgets the failure, which would be that of every later allocation.
@@ -214,7 +214,7 @@ impl<V: Vendor> Allocation<V> {
                     // SAFETY: no work uses the memory, and nobody knows it any more.
                     inside.ask(|vendor| unsafe { vendor.free_on(self.address, home.stream) })
                 });
-                gone_with_its_device(freed.inspect_err(|_| self.leave()))
+                gone_with_its_device(freed.inspect_err(|_| self.free_at_close()))
             }
             Source::Block { kind, room } => {
                 self.device.blocks.give(kind, room, self.address);
@@ -230,11 +230,11 @@ impl<V: Vendor> Allocation<V> {
         let submit = || stream.submit("free_async");
         let inside = submit().or_else(|_| submit());
         let inside = inside.inspect_err(|fault| self.never_freed(fault))?;
-        let freed = self.free_behind(stream, &inside);
-        freed.inspect_err(|_| self.leave_behind(stream, &inside))
+        let freed = self.free_after_work(stream, &inside);
+        freed.inspect_err(|_| self.free_at_close_after(stream, &inside))
     }
 
-    fn free_behind(
+    fn free_after_work(
         &self,
         stream: &Stream<V>,
         inside: &Entered<'_, V>,
@@ -264,12 +264,12 @@ impl<V: Vendor> Allocation<V> {
 
     /// Remembers memory that the driver did not take back, and that work on the stream may use: the stream may be gone
     /// when it is freed. Where nobody can say until when that is, it is never freed.
-    fn leave_behind(&self, stream: &Stream<V>, inside: &Entered<'_, V>) {
+    fn free_at_close_after(&self, stream: &Stream<V>, inside: &Entered<'_, V>) {
         if !matches!(self.source, Source::Pool) {
-            return self.leave();
+            return self.free_at_close();
         }
         match stream.remember_end(inside) {
-            Ok(()) => stream.device.leave(self.address),
+            Ok(()) => stream.device.free_at_close(self.address),
             Err(fault) => self.never_freed(&fault),
         }
     }
@@ -282,9 +282,9 @@ impl<V: Vendor> Allocation<V> {
     }
 
     /// Remembers memory that the driver did not take back.
-    fn leave(&self) {
+    fn free_at_close(&self) {
         match self.source {
-            Source::Pool => self.device.leave(self.address),
+            Source::Pool => self.device.free_at_close(self.address),
             // It is one of the blocks that are freed when the device is closed.
             Source::Block { .. } | Source::Registered => {}
         }
@@ -369,8 +369,8 @@ fn take<V: Vendor>(
     let allocate = |vendor: &V| vendor.allocate_on(pool, size, stream);
     match allocate(inside.vendor()) {
         Ok(address) => Ok(address),
-        Err(code) if V::sort_of(code) == Sort::OutOfMemory => {
-            settle(inside, home, FULL_MOMENT_NS);
+        Err(code) if V::error_kind(code) == ErrorKind::OutOfMemory => {
+            settle(inside, home, FULL_WAIT_NS);
             inside.device.report(inside.vendor().trim_pool(pool, 0));
             inside.ask(allocate)
         }
@@ -381,10 +381,10 @@ fn take<V: Vendor>(
 /// How far the device is with all allocations and frees so far; where the driver cannot be asked it may be running them.
 /// Waits for a short time only: work that the host holds up may share a hardware queue, and keep the device from getting
 /// there. On a busy machine the time may pass while this thread does not run, so it asks a number of times first.
-pub(crate) fn settle<V: Vendor>(inside: &Entered<'_, V>, home: Home, moment_ns: u64) -> Progress {
+pub(crate) fn settle<V: Vendor>(inside: &Entered<'_, V>, home: Home, wait_ns: u64) -> Progress {
     let ask = || Progress::ask(inside, |vendor| vendor.query_stream(home.stream));
     let mut answer = ask();
-    for _ in 0..QUESTIONS {
+    for _ in 0..BUSY_ROUNDS {
         if answer.as_ref().map_or(true, Progress::is_over) {
             break;
         }
@@ -392,7 +392,7 @@ pub(crate) fn settle<V: Vendor>(inside: &Entered<'_, V>, home: Home, moment_ns: 
         answer = ask();
     }
     if answer == Ok(Progress::Running) {
-        let moment = Deadline::after(limit(moment_ns));
+        let moment = Deadline::after(limit(wait_ns));
         answer = crate::progress::wait_until_over(moment, ask);
     }
     answer.unwrap_or(Progress::Running)
@@ -417,22 +417,22 @@ fn block<V: Vendor>(inside: &Entered<'_, V>, kind: Kind, room: u64) -> Result<u6
     loop {
         let code = match fresh(inside.vendor()) {
             Ok(address) => {
-                inside.device.blocks.enter(kind, room, address);
+                inside.device.blocks.add(kind, room, address);
                 return Ok(address);
             }
             Err(code) => code,
         };
-        let is_full = V::sort_of(code) == Sort::OutOfMemory;
+        let is_full = V::error_kind(code) == ErrorKind::OutOfMemory;
         let Some((idle, _)) = inside.device.blocks.largest(kind).filter(|_| is_full) else {
             return Err(inside.fault(code));
         };
-        inside.device.report(give_back(inside, idle, kind));
+        inside.device.report(free_block(inside, idle, kind));
     }
 }
 
 /// Frees a block for good, which waits for the device.
-pub(crate) fn give_back<V: Vendor>(inside: &Entered<'_, V>, address: u64, kind: Kind) -> Answer {
-    inside.device.blocks.leave(address);
+pub(crate) fn free_block<V: Vendor>(inside: &Entered<'_, V>, address: u64, kind: Kind) -> Answer {
+    inside.device.blocks.remove(address);
     // SAFETY: the block is idle, or the device is closed and the driver's free waits for the work that has it
     // (`docs/gpu.md`).
     unsafe { inside.vendor().free(address, kind) }
@@ -464,8 +464,8 @@ fn new_id() -> u64 {
 
 const LEAST_ALIGNMENT: u64 = 256;
 /// The longest that an allocation waits to be ready.
-const MOMENT_NS: u64 = 2_000_000;
+const READY_WAIT_NS: u64 = 2_000_000;
 /// The longest that one waits for frees where memory is full.
-const FULL_MOMENT_NS: u64 = 50_000_000;
+const FULL_WAIT_NS: u64 = 50_000_000;
 /// So often it is asked before that.
-const QUESTIONS: u32 = 64;
+const BUSY_ROUNDS: u32 = 64;

@@ -27,7 +27,7 @@ impl<V: Vendor> NativeEvent<V> {
         context: u64,
         stream: u64,
     ) -> Result<Arc<Self>, Fault> {
-        let raw = if is_own(device, context) {
+        let raw = if is_home(device, context) {
             device.take_event(inside)?
         } else {
             inside.ask(Vendor::create_event)?
@@ -94,7 +94,7 @@ impl<V: Vendor> Drop for NativeEvent<V> {
         if self.device.check("event_destroy").is_err() {
             return;
         }
-        if is_own(&self.device, self.context) && self.device.keep_event(self.raw) {
+        if is_home(&self.device, self.context) && self.device.keep_event(self.raw) {
             return;
         }
         if let Ok(inside) = self.device.enter_in(self.context, "event_destroy") {
@@ -111,7 +111,7 @@ pub(crate) fn at_home<V: Vendor, T>(
     act: impl FnOnce(&Entered<'_, V>, (u64, u64)) -> Result<T, Fault>,
 ) -> Result<T, Fault> {
     let device = &stream.device;
-    if is_own(device, stream.context) {
+    if is_home(device, stream.context) {
         return act(inside, (stream.context, stream.raw));
     }
     let end = NativeEvent::record(device, inside, stream.context, stream.raw)?;
@@ -125,7 +125,7 @@ pub(crate) fn at_home<V: Vendor, T>(
     done
 }
 
-fn is_own<V: Vendor>(device: &Device<V>, context: u64) -> bool {
+fn is_home<V: Vendor>(device: &Device<V>, context: u64) -> bool {
     device
         .known_home()
         .is_some_and(|home| home.context == context)

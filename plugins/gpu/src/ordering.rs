@@ -19,7 +19,8 @@ use crate::device::locked;
 use crate::event::Event;
 use crate::fault::Fault;
 use crate::memory::{Allocation, gone_with_its_device};
-use crate::plugin::{Freeing, Gpu};
+use crate::plugin::Gpu;
+use crate::pool::Freeing;
 use crate::progress::Progress;
 use crate::stream::Stream;
 use crate::vendor::Vendor;
@@ -94,7 +95,7 @@ impl<V: Vendor> Streams for Gpu<V> {
         let operation = "stream_wait_event";
         let stream = self.stream(stream, operation)?;
         let event = self.event(event, operation)?;
-        Ok(event.hold(&stream)?)
+        Ok(event.make_wait(&stream)?)
     }
 
     fn event_create(&self, device: u32) -> Result<EventHandle, Error> {
@@ -140,7 +141,7 @@ impl<V: Vendor> Wrap for Gpu<V> {
         let device = self.device(device, operation)?;
         let stream = if V::DEFAULT_STREAMS.contains(&native) {
             Stream::of_device(device)?
-        } else if native == V::OWN_STREAM {
+        } else if native == V::PER_THREAD_DEFAULT_STREAM {
             let why = "the default stream of a thread is reached from that thread alone";
             return Err(Fault::unsupported(operation, why).into());
         } else if native < FIRST_ADDRESS {
@@ -163,7 +164,7 @@ impl<V: Vendor> HostEvents for Gpu<V> {
         let operation = "event_create_host";
         self.check(operation)?;
         let device = self.device(device, operation)?;
-        if !device.facts.waits_for_words {
+        if !device.facts.has_wait_value32 {
             let why = "the driver's streams do not wait for words in memory";
             return Err(Fault::unsupported(operation, why).into());
         }
@@ -217,7 +218,7 @@ impl<V: Vendor> AsyncMemory for Gpu<V> {
         self.check(operation)?;
         let stream = self.stream(stream, operation)?;
         let made = Allocation::make_on(&stream, size)?;
-        Ok(self.enter_memory(operation, made)?)
+        Ok(self.add_allocation(operation, made)?)
     }
 
     unsafe fn free_async(&self, stream: StreamHandle, address: Address) -> Result<(), Error> {

@@ -10,9 +10,9 @@ use crate::fault::Fault;
 use crate::memory::Allocation;
 use crate::native::NativeEvent;
 use crate::plugin::Gpu;
-use crate::pointers::word_of;
+use crate::pointers::plain_address;
 use crate::stream::Stream;
-use crate::vendor::{Kind, Known, Sort, Vendor};
+use crate::vendor::{ErrorKind, Kind, Known, Vendor};
 use crate::work::finish;
 
 /// One end of a copy.
@@ -32,7 +32,7 @@ pub(crate) struct Place<V: Vendor> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reach {
     pub(crate) before: u64,
-    pub(crate) behind: u64,
+    pub(crate) after: u64,
 }
 
 impl<V: Vendor> Place<V> {
@@ -80,7 +80,7 @@ impl<V: Vendor> Place<V> {
 
     /// Remembers of host memory that may be unlocked that work with it was begun on a device which is lost: nobody can
     /// tell whether that is over.
-    pub(crate) fn left_by(&self, ends: [&Result<(), Fault>; 2]) {
+    pub(crate) fn note_loss(&self, ends: [&Result<(), Fault>; 2]) {
         let is_loss = |fault: &&Fault| fault.status == Status::DEVICE_LOST;
         let mut failures = ends.into_iter().filter_map(|end| end.as_ref().err());
         if let Some(registered) = self.registered()
@@ -108,7 +108,7 @@ impl<V: Vendor> Gpu<V> {
         if !is_host {
             self.device(side.device, operation)?;
         }
-        let address = word_of(side.address);
+        let address = plain_address(side.address);
         let address = address.filter(|address| *address != 0).ok_or_else(|| {
             let why = "memory of this plugin is named by its address";
             match side.address.word {
@@ -161,7 +161,11 @@ impl<V: Vendor> Gpu<V> {
 
     /// What the driver knows of an address, other than what this plugin keeps for itself.
     pub(crate) fn known_of_others(&self, address: u64) -> Result<Option<Known>, Fault> {
-        if self.devices.iter().any(|device| device.blocks.has(address)) {
+        if self
+            .devices
+            .iter()
+            .any(|device| device.blocks.contains(address))
+        {
             return Ok(None);
         }
         let vendor = self.driver.vendor();
@@ -179,7 +183,9 @@ impl<V: Vendor> Gpu<V> {
                 .enter("pointer_query")?
                 .ask(|vendor| vendor.known(address))
         };
-        let again = homes.filter(|_| V::sort_of(code) == Sort::Stale).map(ask);
+        let again = homes
+            .filter(|_| V::error_kind(code) == ErrorKind::Stale)
+            .map(ask);
         let again = again.into_iter().find_map(Result::ok);
         again.ok_or_else(|| self.driver.fault(code))
     }
@@ -204,14 +210,14 @@ fn inside_of(
     operation: &'static str,
 ) -> Result<(), Fault> {
     let first = address.checked_sub(reach.before);
-    let last = address.checked_add(reach.behind);
+    let last = address.checked_add(reach.after);
     let end = base.saturating_add(size);
     if first.is_some_and(|first| first >= base) && last.is_some_and(|last| last <= end) {
         return Ok(());
     }
     let why = format!(
         "{} bytes at {address:#x} are not inside of the {size} bytes at {base:#x}",
-        reach.before.saturating_add(reach.behind)
+        reach.before.saturating_add(reach.after)
     );
     Err(Fault::invalid(operation, why))
 }

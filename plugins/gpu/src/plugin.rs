@@ -10,13 +10,13 @@ use std::sync::{Arc, Mutex};
 
 use crossdock_sdk::abi::{
     Address, AddressForm, AllocateArgs, Capabilities, CopyArgs, DeviceInfo, EventHandle,
-    MemoryInfo, MemoryKind, MemoryUsage, PointerInfo, ProbeInfo, QueryCost, Status, StreamHandle,
+    MemoryInfo, MemoryKind, PointerInfo, ProbeInfo, QueryCost, Status, StreamHandle,
 };
 use crossdock_sdk::deadline::{Deadline, limit};
 use crossdock_sdk::dlpack::DeviceType;
 use crossdock_sdk::handles::Handles;
 use crossdock_sdk::log;
-use crossdock_sdk::plugin::{Attributes, Error, Groups, Host, Plugin, Pool, fixed_text};
+use crossdock_sdk::plugin::{Attributes, Error, Groups, Host, Plugin, fixed_text};
 
 use crate::TARGET;
 use crate::copy;
@@ -24,13 +24,14 @@ use crate::device::{Device, locked};
 use crate::driver::{Driver, Presence};
 use crate::event::Event;
 use crate::fault::Fault;
-use crate::memory::{Allocation, settle};
+use crate::memory::Allocation;
 use crate::native::NativeEvent;
 use crate::place::Reach;
-use crate::pointers::{Pointers, describe, describe_foreign, memory_kind, word_of};
+use crate::pointers::{Pointers, describe, describe_foreign, memory_kind, plain_address};
+use crate::pool::Freeing;
+use crate::register::unregister_after_work;
 use crate::stream::Stream;
-use crate::transfer::unlock;
-use crate::vendor::{Kind, Sort, Vendor};
+use crate::vendor::{ErrorKind, Vendor};
 
 /// A vendor's devices, opened.
 #[derive(Debug)]
@@ -57,14 +58,6 @@ enum Drained<V: Vendor> {
     Own(Arc<Stream<V>>),
     /// The end of one that its owner may end meanwhile.
     OfOthers(Arc<NativeEvent<V>>),
-}
-
-/// Memory that a stream frees when it gets there.
-#[derive(Debug)]
-pub(crate) struct Freeing<V: Vendor> {
-    pub(crate) point: Arc<NativeEvent<V>>,
-    pub(crate) device: Arc<Device<V>>,
-    pub(crate) bytes: u64,
 }
 
 impl<V: Vendor> Plugin for Gpu<V> {
@@ -148,7 +141,7 @@ impl<V: Vendor> Plugin for Gpu<V> {
         self.check(operation)?;
         let device = self.device(args.device, operation)?;
         let made = Allocation::make(device, args.kind, args.size, args.alignment)?;
-        Ok(self.enter_memory(operation, made)?)
+        Ok(self.add_allocation(operation, made)?)
     }
 
     unsafe fn free(&self, address: Address, kind: MemoryKind) -> Result<(), Error> {
@@ -162,7 +155,7 @@ impl<V: Vendor> Plugin for Gpu<V> {
         let stream = self.stream_for(stream, operation)?;
         let reach = Reach {
             before: 0,
-            behind: args.bytes,
+            after: args.bytes,
         };
         let dst = self.place(&args.dst, reach, operation)?;
         let src = self.place(&args.src, reach, operation)?;
@@ -171,16 +164,16 @@ impl<V: Vendor> Plugin for Gpu<V> {
     }
 
     fn pointer_query(&self, address: Address) -> Result<PointerInfo, Error> {
-        let Some(word) = word_of(address) else {
+        let Some(plain) = plain_address(address) else {
             return Ok(PointerInfo::default());
         };
-        if let Some(found) = self.pointers.find(word) {
-            return Ok(describe(&found, word));
+        if let Some(found) = self.pointers.find(plain) {
+            return Ok(describe(&found, plain));
         }
         if self.driver.process.check("pointer_query").is_err() {
             return Ok(PointerInfo::default());
         }
-        let known = match self.known_of_others(word) {
+        let known = match self.known_of_others(plain) {
             Ok(known) => known,
             // Without a context the driver knows no memory, and with a lost device it may say nothing of any.
             Err(fault) if fault.status == Status::STALE || self.is_any_lost() => None,
@@ -188,7 +181,7 @@ impl<V: Vendor> Plugin for Gpu<V> {
         };
         let known = known.and_then(|known| {
             let device = self.of_ordinal(known.ordinal, "pointer_query").ok()?;
-            Some(describe_foreign(&known, word, device.index))
+            Some(describe_foreign(&known, plain, device.index))
         });
         Ok(known.unwrap_or_default())
     }
@@ -228,74 +221,13 @@ impl<V: Vendor> Attributes for Gpu<V> {
         let unknown = || Fault::unsupported(operation, format!("there is no attribute {key}"));
         let number = i32::try_from(key).map_err(|_large| unknown())?;
         let told = self.driver.vendor().attribute(found.ordinal, number);
-        let told = told.map_err(|code| match V::sort_of(code) {
+        let told = told.map_err(|code| match V::error_kind(code) {
             // A driver that is older than an attribute refuses its number.
-            Sort::Invalid => self.driver.fault(code).with_status(Status::UNSUPPORTED),
+            ErrorKind::Invalid => self.driver.fault(code).with_status(Status::UNSUPPORTED),
             _ => self.driver.fault(code),
         })?;
         let told = u64::try_from(told).map_err(|_negative| unknown())?;
         Ok(told)
-    }
-}
-
-impl<V: Vendor> Pool for Gpu<V> {
-    fn memory_trim(&self, device: u32, keep_bytes: u64) -> Result<(), Error> {
-        let operation = "memory_trim";
-        let found = self.device(device, operation)?;
-        found.check(operation)?;
-        let Some(home) = found.known_home() else {
-            return Ok(());
-        };
-        self.count_freed();
-        let inside = found.enter_in(home.context, operation)?;
-        if let Some(pool) = home.pool {
-            settle(&inside, home, MOMENT_NS);
-            let used = found.counts.look(0).used;
-            let most = used.saturating_add(keep_bytes);
-            return Ok(inside.ask(|vendor| vendor.trim_pool(pool, most))?);
-        }
-        // Freeing a block waits for the whole device, so nothing is freed while one of the streams that Crossdock knows
-        // has work.
-        if self.has_work(found) {
-            return Ok(());
-        }
-        while found.blocks.bytes(Kind::Device) > keep_bytes
-            && let Some((address, _)) = found.blocks.largest(Kind::Device)
-        {
-            found.report(crate::memory::give_back(&inside, address, Kind::Device));
-        }
-        Ok(())
-    }
-
-    fn memory_usage(&self, device: u32) -> Result<MemoryUsage, Error> {
-        let operation = "memory_usage";
-        let found = self.device(device, operation)?;
-        found.check(operation)?;
-        self.count_freed();
-        let (reserved, peak) = self.reserved(found, operation)?;
-        let bytes = found.counts.look(reserved);
-        let reserved = reserved.max(bytes.used);
-        Ok(MemoryUsage {
-            reserved,
-            used: bytes.used,
-            peak_reserved: peak.max(bytes.peak_reserved).max(reserved),
-            peak_used: bytes.peak_used,
-        })
-    }
-
-    fn memory_reset_peaks(&self, device: u32) -> Result<(), Error> {
-        let operation = "memory_reset_peaks";
-        let found = self.device(device, operation)?;
-        found.check(operation)?;
-        if let Some(home) = found.known_home()
-            && let Some(pool) = home.pool
-        {
-            let inside = found.enter_in(home.context, operation)?;
-            inside.ask(|vendor| vendor.reset_pool_peak(pool))?;
-        }
-        let (reserved, _) = self.reserved(found, operation)?;
-        found.counts.reset(reserved);
-        Ok(())
     }
 }
 
@@ -327,7 +259,7 @@ impl<V: Vendor> Gpu<V> {
     }
 
     /// Enters memory into the table of pointers.
-    pub(crate) fn enter_memory(
+    pub(crate) fn add_allocation(
         &self,
         operation: &'static str,
         made: Allocation<V>,
@@ -344,9 +276,9 @@ impl<V: Vendor> Gpu<V> {
         operation: &'static str,
     ) -> Result<Arc<Allocation<V>>, Fault> {
         self.driver.process.check(operation)?;
-        let word = word_of(address).filter(|word| *word != 0);
-        let word = word.ok_or_else(|| Fault::not_owner(operation, "it is no address"))?;
-        self.pointers.remove(word, operation, |found| {
+        let plain = plain_address(address).filter(|plain| *plain != 0);
+        let plain = plain.ok_or_else(|| Fault::not_owner(operation, "it is no address"))?;
+        self.pointers.remove(plain, operation, |found| {
             !found.is_registered() && memory_kind(found.kind()) == kind
         })
     }
@@ -366,44 +298,6 @@ impl<V: Vendor> Gpu<V> {
             }
         }
         Ok(found)
-    }
-
-    /// Whether a stream of the device may have work.
-    fn has_work(&self, device: &Device<V>) -> bool {
-        let _asking = locked(&self.asking);
-        let streams = self.streams.all();
-        let is_of = |stream: &&Arc<Stream<V>>| stream.device.index == device.index;
-        let mut of_device = streams.iter().filter(is_of);
-        let is_over = |stream: &Arc<Stream<V>>| stream.query().is_ok_and(|now| now.is_over());
-        !of_device.all(is_over)
-    }
-
-    /// Takes memory that streams have freed by now out of the counts.
-    pub(crate) fn count_freed(&self) {
-        let all = std::mem::take(&mut *locked(&self.freeing));
-        let is_over = |freeing: &Freeing<V>| {
-            let now = freeing.point.progress();
-            freeing.device.is_lost() || now.is_ok_and(|now| now.is_over())
-        };
-        let (over, mut left): (Vec<_>, Vec<_>) = all.into_iter().partition(is_over);
-        for freed in over {
-            freed.device.counts.remove(freed.bytes);
-        }
-        locked(&self.freeing).append(&mut left);
-    }
-
-    /// What is reserved of a device's memory, and the most that the driver knows of.
-    fn reserved(&self, device: &Device<V>, operation: &'static str) -> Result<(u64, u64), Fault> {
-        let Some(home) = device.known_home() else {
-            return Ok((0, 0));
-        };
-        let Some(pool) = home.pool else {
-            let cached = device.blocks.bytes(Kind::Device);
-            return Ok((device.counts.look(0).used.saturating_add(cached), 0));
-        };
-        let inside = device.enter_in(home.context, operation)?;
-        let bytes = inside.ask(|vendor| vendor.pool_bytes(pool))?;
-        Ok((bytes.reserved, bytes.peak_reserved))
     }
 }
 
@@ -430,7 +324,7 @@ impl<V: Vendor> Drop for Gpu<V> {
         self.end_links();
         for left in self.pointers.drain() {
             let ended = if left.is_registered() {
-                unlock(&left)
+                unregister_after_work(&left)
             } else {
                 left.free()
             };
@@ -444,9 +338,6 @@ impl<V: Vendor> Drop for Gpu<V> {
     }
 }
 
-/// The longest that a trim waits for frees that streams have not carried out.
-const MOMENT_NS: u64 = 50_000_000;
-
 fn capabilities<V: Vendor>(device: &Device<V>) -> Capabilities {
     let always = [
         Capabilities::ASYNC_COPY,
@@ -458,7 +349,7 @@ fn capabilities<V: Vendor>(device: &Device<V>) -> Capabilities {
         Capabilities::POLLED_HOST_CALLS,
     ];
     let managed = device.facts.has_managed.then_some(Capabilities::MANAGED);
-    let words = device.facts.waits_for_words;
+    let words = device.facts.has_wait_value32;
     let host_events = words.then_some(Capabilities::HOST_EVENTS);
     let sometimes = managed.into_iter().chain(host_events);
     always.into_iter().chain(sometimes).collect()

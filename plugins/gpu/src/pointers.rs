@@ -131,8 +131,8 @@ pub(crate) const fn memory_kind(kind: Kind) -> MemoryKind {
     }
 }
 
-/// The word of an address, where it is one.
-pub(crate) fn word_of(address: Address) -> Option<u64> {
+/// An address that is a number; none where it is an object.
+pub(crate) fn plain_address(address: Address) -> Option<u64> {
     let is_pointer = address.form == AddressForm::POINTER;
     address.as_pointer().filter(|_| is_pointer)
 }

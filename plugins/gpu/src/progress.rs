@@ -10,7 +10,7 @@ use crossdock_sdk::deadline::Deadline;
 
 use crate::current::Entered;
 use crate::fault::Fault;
-use crate::vendor::{Answer, Sort, Vendor};
+use crate::vendor::{Answer, ErrorKind, Vendor};
 
 /// How far something is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,20 +48,22 @@ impl Progress {
         };
         // These can come from the work alone: every driver has the question, and its arguments are valid.
         let of_work = [
-            Sort::Fatal,
-            Sort::OutOfMemory,
-            Sort::Invalid,
-            Sort::Unsupported,
-            Sort::Permission,
-            Sort::Other,
+            ErrorKind::Fatal,
+            ErrorKind::OutOfMemory,
+            ErrorKind::Invalid,
+            ErrorKind::Unsupported,
+            ErrorKind::Permission,
+            ErrorKind::Other,
         ];
         let may_be_work = |sort| of_work.contains(&sort);
-        let code = match V::sort_of(code) {
-            Sort::NotReady => return Ok(Self::Running),
+        let code = match V::error_kind(code) {
+            ErrorKind::NotReady => return Ok(Self::Running),
             sort if may_be_work(sort) => match question(inside.vendor()) {
                 Ok(()) => return Ok(Self::Done),
-                Err(again) if V::sort_of(again) == Sort::NotReady => return Ok(Self::Running),
-                Err(again) if may_be_work(V::sort_of(again)) => again,
+                Err(again) if V::error_kind(again) == ErrorKind::NotReady => {
+                    return Ok(Self::Running);
+                }
+                Err(again) if may_be_work(V::error_kind(again)) => again,
                 Err(again) => return Err(inside.fault(again).of_question()),
             },
             _ => return Err(inside.fault(code).of_question()),

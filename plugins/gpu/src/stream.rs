@@ -36,7 +36,7 @@ pub(crate) struct Stream<V: Vendor> {
     /// Counts what is put on it.
     entries: AtomicU64,
     /// The host events that its work waits for.
-    behind: Mutex<Promises>,
+    host_events: Mutex<Promises>,
     /// Pinned memory for copies of pageable memory.
     pub(crate) bounce: Mutex<Bounce<V>>,
 }
@@ -87,7 +87,7 @@ impl<V: Vendor> Stream<V> {
             is_shown: AtomicBool::new(!is_own),
             waits_elsewhere: AtomicBool::new(false),
             entries: AtomicU64::new(0),
-            behind: Mutex::default(),
+            host_events: Mutex::default(),
             bounce: Mutex::default(),
         }
     }
@@ -128,19 +128,19 @@ impl<V: Vendor> Stream<V> {
     ) -> Result<(Arc<NativeEvent<V>>, Promises), Fault> {
         let inside = self.submit(operation)?;
         let event = NativeEvent::record(&self.device, &inside, self.context, self.raw)?;
-        Ok((event, locked(&self.behind).clone()))
+        Ok((event, locked(&self.host_events).clone()))
     }
 
     /// Makes all later work of the stream wait for a point of another stream.
-    pub(crate) fn hold(&self, point: &Point<V>) -> Result<(), Fault> {
+    pub(crate) fn wait_point(&self, point: &Point<V>) -> Result<(), Fault> {
         let inside = self.submit("stream_wait_event")?;
         inside.ask(|vendor| vendor.wait_event(self.raw, point.event.raw))?;
-        locked(&self.behind).join(&point.behind);
+        locked(&self.host_events).join(&point.host_events);
         Ok(())
     }
 
     /// Makes all later work of the stream wait until the host writes a word, which is memory of a device.
-    pub(crate) fn hold_for_host(
+    pub(crate) fn wait_host_event(
         &self,
         word: Option<Word>,
         of: &Arc<Device<V>>,
@@ -148,10 +148,11 @@ impl<V: Vendor> Stream<V> {
     ) -> Result<(), Fault> {
         let inside = self.submit("stream_wait_event")?;
         if let Some(word) = word {
+            let (address, value) = (word.address, word.value);
             // SAFETY: the word is pinned memory of `of`, which is freed at the close only. That completes all host events
             // first, and the driver's free waits for the work of `of`. The close waits for a stream of another device
             // too: it drains those that exist, and waits for the end of one that was destroyed (`remember_end`).
-            inside.ask(|vendor| unsafe { vendor.wait_word(self.raw, word.address, word.value) })?;
+            inside.ask(|vendor| unsafe { vendor.wait_value32(self.raw, address, value) })?;
             let is_elsewhere = !Arc::ptr_eq(of, &self.device);
             if is_elsewhere && self.is_own {
                 self.waits_elsewhere.store(true, Ordering::Release);
@@ -160,34 +161,34 @@ impl<V: Vendor> Stream<V> {
                 self.remember_wait(&inside);
             }
         }
-        locked(&self.behind).join(promises);
+        locked(&self.host_events).join(promises);
         Ok(())
     }
 
     /// Whether all is over; a failure stays until it is synchronized.
     pub(crate) fn query(&self) -> Result<Progress, Fault> {
         let (_, now) = self.look("stream_query")?;
-        Ok(now.and(|| locked(&self.behind).verdict()))
+        Ok(now.and(|| locked(&self.host_events).verdict()))
     }
 
     /// Makes the calling thread wait for all that is on the stream now. A failure is told once.
     pub(crate) fn synchronize(&self, limit: Option<Duration>) -> Result<Progress, Fault> {
-        let (ended, behind) = self.reach_end(limit)?;
+        let (ended, host_events) = self.reach_end(limit)?;
         if !ended.is_over() {
             return Ok(ended);
         }
-        locked(&self.behind).forget(&behind);
+        locked(&self.host_events).forget(&host_events);
         if matches!(ended, Progress::Failed(_)) {
             self.forget_failure();
         }
-        Ok(ended.and(|| behind.verdict()))
+        Ok(ended.and(|| host_events.verdict()))
     }
 
     /// Waits as `synchronize` does, but keeps the failure for a later call to report. Returns whether all is over.
     pub(crate) fn drain(&self, limit: Option<Duration>) -> Result<bool, Fault> {
         let (ended, _) = self.reach_end(limit)?;
         if let Progress::Failed(fault) = &ended {
-            locked(&self.behind).put_first(Promises::broken(fault.clone()));
+            locked(&self.host_events).put_first(Promises::broken(fault.clone()));
         }
         Ok(ended.is_over())
     }
@@ -209,7 +210,7 @@ impl<V: Vendor> Stream<V> {
     fn reach_end(&self, limit: Option<Duration>) -> Result<(Progress, Promises), Fault> {
         let operation = "stream_synchronize";
         let (deadline, entries) = (Deadline::after(limit), self.entries());
-        let behind = locked(&self.behind).clone();
+        let host_events = locked(&self.host_events).clone();
         let is_left_alone = || {
             let is_shown = self.is_shown.load(Ordering::Acquire);
             limit.is_some() && !is_shown && self.entries() == entries
@@ -221,10 +222,10 @@ impl<V: Vendor> Stream<V> {
         })?;
         match asked {
             Some(Progress::Running) if limit != Some(Duration::ZERO) => {
-                let (event, behind) = self.end(operation)?;
-                Ok((event.wait(deadline)?, behind))
+                let (event, host_events) = self.end(operation)?;
+                Ok((event.wait(deadline)?, host_events))
             }
-            asked => Ok((asked.unwrap_or(Progress::Running), behind)),
+            asked => Ok((asked.unwrap_or(Progress::Running), host_events)),
         }
     }
 
@@ -301,7 +302,7 @@ impl<V: Vendor> Drop for Stream<V> {
         }
         let inside = match self.enter(operation) {
             Ok(inside) => inside,
-            Err(fault) => return self.leave_bounce(&fault),
+            Err(fault) => return self.abandon_bounce(&fault),
         };
         self.end_bounce(&inside);
         if self.is_own {

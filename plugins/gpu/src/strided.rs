@@ -58,15 +58,15 @@ impl Shape {
 
     /// The bytes that a side uses around its first element.
     pub(crate) fn reach(&self, side: impl Fn(&Dimension) -> i64) -> Result<Reach, Fault> {
-        let (mut before, mut behind) = (0_u64, self.item);
+        let (mut before, mut after) = (0_u64, self.item);
         for one in &self.dimensions {
             let step = side(one);
             let way = step.unsigned_abs().checked_mul(one.extent - 1);
-            let reached = if step < 0 { &mut before } else { &mut behind };
+            let reached = if step < 0 { &mut before } else { &mut after };
             let sum = way.and_then(|way| reached.checked_add(way));
             *reached = sum.ok_or_else(|| Fault::invalid(OPERATION, "a reach beyond 64 bits"))?;
         }
-        Ok(Reach { before, behind })
+        Ok(Reach { before, after })
     }
 }
 
@@ -105,7 +105,7 @@ pub(crate) unsafe fn strided<V: Vendor>(
             inside.ask(|vendor| unsafe { vendor.copy_rows(&region, on) })
         })
     };
-    site.make(stream, [dst, src], OPERATION, rows)
+    site.run(stream, [dst, src], OPERATION, rows)
 }
 
 fn regions<'a, V: Vendor>(

@@ -1,6 +1,6 @@
 //! What a vendor's crate gives: the driver's calls, its numbers and its names.
 //!
-//! A call that fails answers with the driver's own number. Only the vendor's crate knows what it means: [`Vendor::sort_of`]
+//! A call that fails answers with the driver's own number. Only the vendor's crate knows what it means: [`Vendor::error_kind`]
 //! says it. Contexts, pools, streams, events and addresses are integers of 64 bits, and 0 is never one of them, but
 //! as a default stream.
 #![expect(unsafe_code, reason = "calls that touch raw memory are unsafe")]
@@ -10,7 +10,7 @@ use std::ffi::c_void;
 use crossdock_sdk::dlpack::DeviceType;
 
 pub use crate::answers::{
-    Code, Column, Facts, Kind, Known, PoolBytes, Region, Rows, Sort, Unusable, Way,
+    Code, Column, CopyDirection, ErrorKind, Facts, Kind, Known, PoolBytes, Region, Rows, Unusable,
 };
 pub use crate::library::Library;
 
@@ -44,7 +44,7 @@ pub trait Vendor: Sized + std::fmt::Debug + Send + Sync + 'static {
     /// Handles that mean the device's default stream, for `stream_wrap`.
     const DEFAULT_STREAMS: &'static [u64];
     /// The handle that means the calling thread's own default stream.
-    const OWN_STREAM: u64;
+    const PER_THREAD_DEFAULT_STREAM: u64;
     /// The widest unit of a fill that leaves gaps, in bytes: 1, 2 or 4. One call of the driver's makes such a fill.
     const WIDEST_WITH_GAPS: u64;
 
@@ -66,11 +66,11 @@ pub trait Vendor: Sized + std::fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// The driver's.
     fn version(&self) -> Answer<Result<String, Unusable>>;
-    /// What a result stands for. What happens next depends on it: [`Sort::NotReady`] is no failure, behind
-    /// [`Sort::Fatal`] the device is asked whether it is lost, and [`Sort::Unsupported`] lets the host try another way.
-    fn sort_of(code: Code) -> Sort;
+    /// What a result stands for. What happens next depends on it: [`ErrorKind::NotReady`] is no failure, behind
+    /// [`ErrorKind::Fatal`] the device is asked whether it is lost, and [`ErrorKind::Unsupported`] lets the host try another way.
+    fn error_kind(code: Code) -> ErrorKind;
     /// The driver's name of a result, and its description of it; empty where it has none.
-    fn words_of(&self, code: Code) -> (String, String);
+    fn name_and_text(&self, code: Code) -> (String, String);
     /// Counts devices.
     ///
     /// # Errors
@@ -87,13 +87,13 @@ pub trait Vendor: Sized + std::fmt::Debug + Send + Sync + 'static {
     /// The driver's.
     fn attribute(&self, ordinal: i32, key: i32) -> Answer<i32>;
     /// What the driver knows of an address, which is not followed. It is called without a context first; a driver that
-    /// needs one answers [`Sort::Stale`], and is asked again inside of one.
+    /// needs one answers [`ErrorKind::Stale`], and is asked again inside of one.
     ///
     /// # Errors
     /// The driver's.
     fn known(&self, address: u64) -> Answer<Option<Known>>;
 
-    // Contexts. A vendor that has devices and no contexts gives a word for each device, which is not 0.
+    // Contexts. A vendor that has devices and no contexts gives a number for each device, which is not 0.
 
     /// Holds the device's primary context.
     ///
@@ -113,10 +113,10 @@ pub trait Vendor: Sized + std::fmt::Debug + Send + Sync + 'static {
     /// Undoes [`Vendor::enter`].
     fn leave(&self, before: u64);
     /// Lets this thread make calls that a stream capture elsewhere would forbid or be ended by. Returns the mode
-    /// before, for [`Vendor::mind_captures`]; none where that failed, and the mode is as it was.
-    fn relax_captures(&self) -> Option<i32>;
-    /// Undoes [`Vendor::relax_captures`]: sets the mode back.
-    fn mind_captures(&self, before: i32);
+    /// before, for [`Vendor::restore_capture_mode`]; none where that failed, and the mode is as it was.
+    fn relax_capture_mode(&self) -> Option<i32>;
+    /// Undoes [`Vendor::relax_capture_mode`]: sets the mode back.
+    fn restore_capture_mode(&self, before: i32);
     /// Bytes of memory that are free, and all of them, of the device whose context was entered.
     ///
     /// # Errors
@@ -148,22 +148,22 @@ pub trait Vendor: Sized + std::fmt::Debug + Send + Sync + 'static {
     /// # Safety
     /// - Nobody uses the memory.
     unsafe fn free(&self, address: u64, kind: Kind) -> Answer;
-    /// Locks memory of the host for all devices.
+    /// Registers memory of the host for all devices, which locks its pages.
     ///
     /// # Errors
     /// The driver's.
     ///
     /// # Safety
-    /// - The range is the caller's until it is unlocked.
-    unsafe fn lock(&self, address: u64, bytes: u64) -> Answer;
-    /// Unlocks it.
+    /// - The range is the caller's until it is unregistered.
+    unsafe fn register_host(&self, address: u64, bytes: u64) -> Answer;
+    /// Ends the registration.
     ///
     /// # Errors
     /// The driver's.
     ///
     /// # Safety
     /// - No work uses the memory.
-    unsafe fn unlock(&self, address: u64) -> Answer;
+    unsafe fn unregister_host(&self, address: u64) -> Answer;
 
     // Pools.
 
@@ -242,7 +242,7 @@ pub trait Vendor: Sized + std::fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// The driver's.
     fn destroy_stream(&self, stream: u64) -> Answer;
-    /// Whether its work is over: else [`Sort::NotReady`].
+    /// Whether its work is over: else [`ErrorKind::NotReady`].
     ///
     /// # Errors
     /// The driver's, and that of its work.
@@ -264,8 +264,8 @@ pub trait Vendor: Sized + std::fmt::Debug + Send + Sync + 'static {
     /// The driver's.
     ///
     /// # Safety
-    /// - The word is pinned memory that lives until the wait is over.
-    unsafe fn wait_word(&self, stream: u64, word: u64, value: u32) -> Answer;
+    /// - At `address` is pinned memory that lives until the wait is over.
+    unsafe fn wait_value32(&self, stream: u64, address: u64, value: u32) -> Answer;
     /// Makes a stream call a function of the host. Where this fails the function is never called, and not once the device
     /// is lost either.
     ///
@@ -273,15 +273,15 @@ pub trait Vendor: Sized + std::fmt::Debug + Send + Sync + 'static {
     /// The driver's.
     ///
     /// # Safety
-    /// - The function may be called once with the word, on any thread.
-    unsafe fn call(&self, stream: u64, function: HostFunction, word: *mut c_void) -> Answer;
-    /// The context of a stream of others, and its device's ordinal. The caller passes no word below 4096.
+    /// - The function may be called once with `user_data`, on any thread.
+    unsafe fn call(&self, stream: u64, function: HostFunction, user_data: *mut c_void) -> Answer;
+    /// The context of a stream of others, and its device's ordinal. The caller passes no integer below 4096.
     ///
     /// # Errors
     /// The driver's.
     ///
     /// # Safety
-    /// - The word is a live stream.
+    /// - The integer is a live stream.
     unsafe fn context_of(&self, stream: u64) -> Answer<(u64, i32)>;
     /// Whether a stream captures.
     ///
@@ -306,7 +306,7 @@ pub trait Vendor: Sized + std::fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// The driver's.
     fn record(&self, event: u64, stream: u64) -> Answer;
-    /// Whether it happened: else [`Sort::NotReady`].
+    /// Whether it happened: else [`ErrorKind::NotReady`].
     ///
     /// # Errors
     /// The driver's, and that of the work before it.
@@ -331,7 +331,14 @@ pub trait Vendor: Sized + std::fmt::Debug + Send + Sync + 'static {
     ///
     /// # Safety
     /// - Both sides are valid until the copy is done.
-    unsafe fn copy(&self, way: Way, dst: u64, src: u64, bytes: u64, stream: u64) -> Answer;
+    unsafe fn copy(
+        &self,
+        way: CopyDirection,
+        dst: u64,
+        src: u64,
+        bytes: u64,
+        stream: u64,
+    ) -> Answer;
     /// Copies bytes between devices or contexts; each side is an address, its context, and its device's ordinal.
     ///
     /// # Errors

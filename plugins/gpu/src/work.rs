@@ -50,7 +50,7 @@ impl<'a, V: Vendor> Site<'a, V> {
 
     /// Does work in the order of a stream, or synchronously without one. `work` gets the entered context and the stream to
     /// put its calls on: the caller's, or one that is made for it.
-    pub(crate) fn make(
+    pub(crate) fn run(
         &self,
         stream: Option<&Stream<V>>,
         places: [&Place<V>; 2],
@@ -58,7 +58,7 @@ impl<'a, V: Vendor> Site<'a, V> {
         work: impl FnOnce(&Entered<'_, V>, u64) -> Result<(), Fault>,
     ) -> Result<(), Fault> {
         let Some(stream) = stream else {
-            return self.at_once(places, operation, work);
+            return self.run_synchronously(places, operation, work);
         };
         let inside = stream.submit(operation)?;
         for place in places {
@@ -67,19 +67,19 @@ impl<'a, V: Vendor> Site<'a, V> {
         let done = if self.context == stream.context {
             work(&inside, stream.raw)
         } else {
-            self.beside(stream, &inside, work)
+            self.run_in_other_context(stream, &inside, work)
         };
         // Also after a refusal: a part of the work may be on the stream.
         let noted = places.map(|place| place.used_on(&inside, stream));
         let noted = noted.into_iter().fold(Ok(()), Result::and);
         places
             .iter()
-            .for_each(|place| place.left_by([&done, &noted]));
+            .for_each(|place| place.note_loss([&done, &noted]));
         done.and(noted.map_err(Fault::of_begun))
     }
 
     /// Does work of another context in the order of a stream: on a stream that is made for it, between two events.
-    fn beside(
+    fn run_in_other_context(
         &self,
         stream: &Stream<V>,
         outside: &Entered<'_, V>,
@@ -104,7 +104,7 @@ impl<'a, V: Vendor> Site<'a, V> {
     }
 
     /// Does work on a stream that nobody else uses, and waits for it.
-    fn at_once(
+    fn run_synchronously(
         &self,
         places: [&Place<V>; 2],
         operation: &'static str,
@@ -131,7 +131,7 @@ impl<'a, V: Vendor> Site<'a, V> {
         }
         places
             .iter()
-            .for_each(|place| place.left_by([&put, &ended]));
+            .for_each(|place| place.note_loss([&put, &ended]));
         put.and(ended)
     }
 }

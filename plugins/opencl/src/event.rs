@@ -43,7 +43,7 @@ struct Point {
     end: Arc<Awaited>,
     /// Whose context the event lives in.
     device: Arc<Device>,
-    behind: Promises,
+    host_events: Promises,
 }
 
 impl Event {
@@ -78,11 +78,11 @@ impl Event {
                 "the event is completed by the host",
             ));
         }
-        let (command_event, behind) = stream.end()?;
+        let (command_event, host_events) = stream.end()?;
         self.replace(State::Recorded(Point {
             end: Arc::new(Awaited::new(command_event)),
             device: Arc::clone(&stream.device),
-            behind,
+            host_events,
         }));
         Ok(())
     }
@@ -98,7 +98,7 @@ impl Event {
                 "the event belongs to another context",
             ));
         }
-        stream.hold(&point.end.command_event, &point.behind)
+        stream.hold(&point.end.command_event, &point.host_events)
     }
 
     /// How far the work before it is.
@@ -107,7 +107,7 @@ impl Event {
             return Ok(Progress::Done);
         };
         let now = progress(&point.end.command_event)?;
-        Ok(now.and(|| point.behind.verdict()))
+        Ok(now.and(|| point.host_events.verdict()))
     }
 
     /// Makes the CPU wait, at most for `limit`.
@@ -116,7 +116,7 @@ impl Event {
             return Ok(Progress::Done);
         };
         let ended = point.end.wait(limit)?;
-        Ok(ended.and(|| point.behind.verdict()))
+        Ok(ended.and(|| point.host_events.verdict()))
     }
 
     /// Lets everything go on that waits for a host event.
@@ -199,7 +199,7 @@ impl Event {
             State::Host { end, promise } => Some(Point {
                 end: Arc::clone(end),
                 device: Arc::clone(&self.device),
-                behind: Promises::of(promise),
+                host_events: Promises::of(promise),
             }),
         }
     }

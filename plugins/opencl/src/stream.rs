@@ -34,7 +34,7 @@ pub(crate) struct Stream {
     /// The last command that came through here.
     tail: Mutex<Option<Arc<CommandEvent>>>,
     /// What the work here waits for and the host completes.
-    behind: Mutex<Promises>,
+    host_events: Mutex<Promises>,
     /// The point that a wait did not come to before its limit.
     awaited: Mutex<Option<Arc<End>>>,
 }
@@ -46,7 +46,7 @@ struct End {
     marker: Option<Awaited>,
     /// The last command before, which knows of a failure that a marker behind it may not tell.
     tail: Option<Arc<CommandEvent>>,
-    behind: Promises,
+    host_events: Promises,
 }
 
 impl Stream {
@@ -137,7 +137,7 @@ impl Stream {
     pub(crate) fn hold(
         &self,
         command_event: &CommandEvent,
-        behind: &Promises,
+        host_events: &Promises,
     ) -> Result<(), Fault> {
         const OPERATION: &str = "clEnqueueBarrierWithWaitList";
         self.device.driver_state().check(OPERATION)?;
@@ -147,7 +147,7 @@ impl Stream {
             return Ok(());
         }
         let barrier = Arc::new(self.barrier(Some(command_event))?);
-        self.promises().join(behind);
+        self.promises().join(host_events);
         self.set_tail(Some(barrier));
         self.hand_over();
         Ok(())
@@ -155,11 +155,11 @@ impl Stream {
 
     /// Makes the CPU wait for all that is queued, at most for `limit`. A failure is told once.
     pub(crate) fn synchronize(&self, limit: Option<Duration>) -> Result<Progress, Fault> {
-        let (ended, behind) = self.reach_end(limit)?;
+        let (ended, host_events) = self.reach_end(limit)?;
         if ended.is_over() {
-            self.promises().forget(&behind);
+            self.promises().forget(&host_events);
         }
-        Ok(ended.and(|| behind.verdict()))
+        Ok(ended.and(|| host_events.verdict()))
     }
 
     /// Makes the CPU wait in the same way, and leaves a failure to be told; whether all is over.
@@ -190,7 +190,7 @@ impl Stream {
         }
         let end = Arc::new(self.present_end(deadline.left())?);
         let ended = self.reach(&end, deadline.left())?;
-        Ok((ended, end.behind.clone()))
+        Ok((ended, end.host_events.clone()))
     }
 
     /// What another thread puts behind it is not over with it, and is told by a later wait.
@@ -198,7 +198,7 @@ impl Stream {
     /// On a queue of others a caller without time to wait learns of the last command that came through here,
     /// once: a caller that asks again leaves a marker behind, as by a query.
     fn present_end(&self, limit: Option<Duration>) -> Result<End, Fault> {
-        let (behind, tail) = (self.promises().clone(), self.tail());
+        let (host_events, tail) = (self.promises().clone(), self.tail());
         let is_enough = !self.foreign || limit == Some(Duration::ZERO);
         let is_over = match &tail {
             Some(tail) if is_enough => progress(tail)? == Progress::Done,
@@ -212,7 +212,7 @@ impl Stream {
         Ok(End {
             marker: marker.map(Awaited::new),
             tail,
-            behind,
+            host_events,
         })
     }
 
@@ -259,7 +259,7 @@ impl Stream {
             foreign,
             in_order,
             tail: Mutex::new(None),
-            behind: Mutex::default(),
+            host_events: Mutex::default(),
             awaited: Mutex::default(),
         }
     }
@@ -294,7 +294,9 @@ impl Stream {
     }
 
     fn promises(&self) -> MutexGuard<'_, Promises> {
-        self.behind.lock().unwrap_or_else(PoisonError::into_inner)
+        self.host_events
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn awaited(&self) -> MutexGuard<'_, Option<Arc<End>>> {

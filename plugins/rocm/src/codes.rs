@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use crossdock_plugin_gpu::vendor::{Code, Sort};
+use crossdock_plugin_gpu::vendor::{Code, ErrorKind};
 use hip_sys::hiprt as sys;
 
 /// `hipErrorInvalidValue`.
@@ -33,27 +33,27 @@ pub(crate) fn version(library: &str, number: c_int) -> Result<String, String> {
 }
 
 /// What a result stands for.
-pub(crate) fn sort_of(code: Code) -> Sort {
+pub(crate) fn error_kind(code: Code) -> ErrorKind {
     match code.number {
         // Where there is no device, some versions answer `hipErrorInvalidDevice` (101).
-        101 if STARTING.contains(&code.call) => Sort::NoDevice,
+        101 if STARTING.contains(&code.call) => ErrorKind::NoDevice,
         // Invalid values, pitches, symbols, pointers, directions, devices and names.
-        INVALID_VALUE | 12 | 13 | INVALID_DEVICE_POINTER | 21 | 101 | 500 => Sort::Invalid,
-        2 => Sort::OutOfMemory,
-        4 => Sort::Exiting,
-        35 => Sort::TooOld,
-        100 => Sort::NoDevice,
+        INVALID_VALUE | 12 | 13 | INVALID_DEVICE_POINTER | 21 | 101 | 500 => ErrorKind::Invalid,
+        2 => ErrorKind::OutOfMemory,
+        4 => ErrorKind::Exiting,
+        35 => ErrorKind::TooOld,
+        100 => ErrorKind::NoDevice,
         // Contexts and handles. For a stream that is gone HIP answers `hipErrorContextIsDestroyed` (709).
-        201 | 400 | 709 => Sort::Stale,
-        600 => Sort::NotReady,
+        201 | 400 | 709 => ErrorKind::Stale,
+        600 => ErrorKind::NotReady,
         // Errors of the hardware, of kernels and of the layer below, after which a device may answer nothing else.
-        214 | 700 | 702 | 710 | 719 | 999 | 1052 | 1053 => Sort::Fatal,
-        712 => Sort::AlreadyRegistered,
-        713 => Sort::NotRegistered,
-        304 => Sort::Permission,
-        217 | NOT_SUPPORTED => Sort::Unsupported,
-        900..=908 => Sort::Capturing,
-        _ => Sort::Other,
+        214 | 700 | 702 | 710 | 719 | 999 | 1052 | 1053 => ErrorKind::Fatal,
+        712 => ErrorKind::AlreadyRegistered,
+        713 => ErrorKind::NotRegistered,
+        304 => ErrorKind::Permission,
+        217 | NOT_SUPPORTED => ErrorKind::Unsupported,
+        900..=908 => ErrorKind::Capturing,
+        _ => ErrorKind::Other,
     }
 }
 

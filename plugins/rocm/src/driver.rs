@@ -5,13 +5,14 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 
 use crossdock_plugin_gpu::Vendor;
 use crossdock_plugin_gpu::vendor::{
-    Answer, Code, Column, Facts, HostFunction, Kind, Known, PoolBytes, Region, Sort, Unusable, Way,
+    Answer, Code, Column, CopyDirection, ErrorKind, Facts, HostFunction, Kind, Known, PoolBytes,
+    Region, Unusable,
 };
 use crossdock_sdk::dlpack::DeviceType;
 use crossdock_sdk::plugin::describe;
 
 use crate::codes::{self, device, flags, pool};
-use crate::context::{device_of, word_of};
+use crate::context::{context_of_device, device_of_context};
 use crate::functions::{Functions, call};
 use crate::structs::{Planes, PlanesSide, PoolProperties};
 
@@ -113,7 +114,7 @@ impl Vendor for Hip {
     const DEFAULT_STREAM: u64 = 0;
     // Newer versions call the same stream 1 too (`hipStreamLegacy`). Older ones would take 1 for an address.
     const DEFAULT_STREAMS: &'static [u64] = &[0];
-    const OWN_STREAM: u64 = 2;
+    const PER_THREAD_DEFAULT_STREAM: u64 = 2;
     // HIP fills with gaps by bytes alone.
     const WIDEST_WITH_GAPS: u64 = 1;
 
@@ -131,11 +132,11 @@ impl Vendor for Hip {
         Ok(codes::version(self.0.library(), number).map_err(Unusable::Absent))
     }
 
-    fn sort_of(code: Code) -> Sort {
-        codes::sort_of(code)
+    fn error_kind(code: Code) -> ErrorKind {
+        codes::error_kind(code)
     }
 
-    fn words_of(&self, code: Code) -> (String, String) {
+    fn name_and_text(&self, code: Code) -> (String, String) {
         let name = self.error_text(code, self.0.hipDrvGetErrorName);
         (name, self.error_text(code, self.0.hipDrvGetErrorString))
     }
@@ -166,7 +167,7 @@ impl Vendor for Hip {
             has_pools: self.0.have_pools() && self.is(ordinal, device::MEMORY_POOLS_SUPPORTED),
             has_managed: self.is(ordinal, device::MANAGED_MEMORY)
                 && self.is(ordinal, device::CONCURRENT_MANAGED_ACCESS),
-            waits_for_words: self.0.hipStreamWaitValue32.is_some()
+            has_wait_value32: self.0.hipStreamWaitValue32.is_some()
                 && self.is(ordinal, device::CAN_USE_STREAM_WAIT_VALUE),
             longest_pitch: pitch.unwrap_or(i32::MAX.unsigned_abs().into()),
         })
@@ -181,7 +182,7 @@ impl Vendor for Hip {
     }
 
     fn retain(&self, ordinal: i32) -> Answer<u64> {
-        Ok(word_of(ordinal))
+        Ok(context_of_device(ordinal))
     }
 
     fn release(&self, _ordinal: i32) -> Answer {
@@ -196,13 +197,13 @@ impl Vendor for Hip {
         self.set_back(before);
     }
 
-    fn relax_captures(&self) -> Option<i32> {
+    fn relax_capture_mode(&self) -> Option<i32> {
         let mut mode = codes::RELAXED;
         let exchanged = call!(self.hipThreadExchangeStreamCaptureMode(&raw mut mode));
         exchanged.ok().map(|()| mode)
     }
 
-    fn mind_captures(&self, before: i32) {
+    fn restore_capture_mode(&self, before: i32) {
         let mut mode = before;
         // A number that the runtime gave.
         let _exchanged = call!(self.hipThreadExchangeStreamCaptureMode(&raw mut mode));
@@ -239,7 +240,7 @@ impl Vendor for Hip {
         }
     }
 
-    unsafe fn lock(&self, address: u64, bytes: u64) -> Answer {
+    unsafe fn register_host(&self, address: u64, bytes: u64) -> Answer {
         let lock = |flags| call!(self.hipHostRegister(address, size(bytes), flags));
         match lock(flags::PORTABLE_MAPPED) {
             // Pages that the process may only read (a mapped file) can be locked with this flag alone.
@@ -250,7 +251,7 @@ impl Vendor for Hip {
         }
     }
 
-    unsafe fn unlock(&self, address: u64) -> Answer {
+    unsafe fn unregister_host(&self, address: u64) -> Answer {
         call!(self.hipHostUnregister(address))
     }
 
@@ -311,11 +312,11 @@ impl Vendor for Hip {
     }
 
     fn enable_peer(&self, context: u64) -> Answer<bool> {
-        self.reach(device_of(context))
+        self.reach(device_of_context(context))
     }
 
     fn disable_peer(&self, context: u64) -> Answer {
-        self.reach_no_more(device_of(context))
+        self.reach_no_more(device_of_context(context))
     }
 
     fn share_pool(&self, pool: u64, ordinal: i32, is_shared: bool) -> Answer {
@@ -344,19 +345,21 @@ impl Vendor for Hip {
         call!(self.hipStreamWaitEvent(stream, event, 0))
     }
 
-    unsafe fn wait_word(&self, stream: u64, word: u64, value: u32) -> Answer {
+    unsafe fn wait_value32(&self, stream: u64, address: u64, value: u32) -> Answer {
         let (how, bits) = (flags::AT_LEAST, flags::WHOLE);
-        call!(self.hipStreamWaitValue32?(stream, word, value, how, bits))
+        call!(self.hipStreamWaitValue32?(
+            stream, address, value, how, bits
+        ))
     }
 
-    unsafe fn call(&self, stream: u64, function: HostFunction, word: *mut c_void) -> Answer {
-        call!(self.hipLaunchHostFunc(stream, Some(function), word))
+    unsafe fn call(&self, stream: u64, function: HostFunction, user_data: *mut c_void) -> Answer {
+        call!(self.hipLaunchHostFunc(stream, Some(function), user_data))
     }
 
     unsafe fn context_of(&self, stream: u64) -> Answer<(u64, i32)> {
         let mut ordinal = 0;
         call!(self.hipStreamGetDevice(stream, &raw mut ordinal))?;
-        Ok((word_of(ordinal), ordinal))
+        Ok((context_of_device(ordinal), ordinal))
     }
 
     fn is_capturing(&self, stream: u64) -> Answer<bool> {
@@ -393,12 +396,19 @@ impl Vendor for Hip {
         Ok(milliseconds)
     }
 
-    unsafe fn copy(&self, direction: Way, dst: u64, src: u64, bytes: u64, stream: u64) -> Answer {
+    unsafe fn copy(
+        &self,
+        direction: CopyDirection,
+        dst: u64,
+        src: u64,
+        bytes: u64,
+        stream: u64,
+    ) -> Answer {
         let kind = match direction {
-            Way::ToDevice => way(false, true),
-            Way::ToHost => way(true, false),
-            Way::Inside => way(false, false),
-            Way::AmongHost => way(true, true),
+            CopyDirection::HostToDevice => way(false, true),
+            CopyDirection::DeviceToHost => way(true, false),
+            CopyDirection::DeviceToDevice => way(false, false),
+            CopyDirection::HostToHost => way(true, true),
         };
         call!(self.hipMemcpyAsync(dst, src, size(bytes), kind, stream))
     }

@@ -4,7 +4,7 @@
 use crossdock_plugin_gpu::vendor::{Answer, Kind, Known};
 
 use crate::codes::{self, memory};
-use crate::context::word_of;
+use crate::context::context_of_device;
 use crate::driver::Hip;
 use crate::functions::call;
 use crate::structs::Attributes;
@@ -38,7 +38,7 @@ impl Hip {
             base,
             size,
             id: self.number(address),
-            context: word_of(told.device),
+            context: context_of_device(told.device),
             host_pointer,
             device_pointer: told.device_pointer,
         }))

@@ -19,7 +19,7 @@ static TABLE: ArcSwapOption<Table> = ArcSwapOption::const_empty();
 
 /// How many plugins that ask their driver whose memory is were opened by this process, and by those that it
 /// was forked from.
-static DRIVERS_ASKED: AtomicU32 = AtomicU32::new(0);
+static NEWEST_QUERYING_PLUGIN: AtomicU32 = AtomicU32::new(0);
 
 thread_local! {
     /// Whether this thread runs code of a plugin that is being loaded.
@@ -42,9 +42,9 @@ struct Table {
     drivers: ArcSwap<Vec<String>>,
     signals: KeptSignals,
     /// The open plugins that ask their driver whose memory is, with their numbers.
-    asking_drivers: ArcSwap<Vec<(u32, Weak<Plugin>)>>,
+    querying_plugins: ArcSwap<Vec<(u32, Weak<Plugin>)>>,
     /// How many such plugins the ancestors of this process had opened.
-    inherited_drivers: u32,
+    inherited_querying_plugins: u32,
 }
 
 /// A driver was started by an ancestor of this process.
@@ -147,7 +147,7 @@ pub(crate) fn start(plugin: &Arc<Plugin>) -> Result<(), Error> {
         let kept = (FloatMode::keep(), table.signals.keep());
         let found = plugin.bring_up();
         if matches!(found, Ok(PluginState::Ready)) && plugin.hooks().table().asks_driver() {
-            table.add_driver(plugin);
+            table.add_querying_plugin(plugin);
         }
         drop((kept, awaited));
         table.with_first_cause(plugin, found)
@@ -206,19 +206,19 @@ pub(crate) fn forget_driver(driver: &str) {
 
 /// The number of the newest plugin that asks its driver whose memory is; 0 where there is none.
 #[inline]
-pub(crate) fn newest_driver() -> u32 {
-    DRIVERS_ASKED.load(Ordering::Acquire)
+pub(crate) fn newest_querying_plugin() -> u32 {
+    NEWEST_QUERYING_PLUGIN.load(Ordering::Acquire)
 }
 
 /// The same of the ancestors of this process, whose plugins nobody here can ask.
-pub(crate) fn newest_inherited_driver() -> u32 {
-    table().inherited_drivers
+pub(crate) fn newest_inherited_querying_plugin() -> u32 {
+    table().inherited_querying_plugins
 }
 
 /// The open plugins that ask their driver whose memory is and that came after the one with this number.
-pub(crate) fn drivers_behind(number: u32) -> Vec<Arc<Plugin>> {
-    let drivers = table().asking_drivers.load_full();
-    let later = drivers.iter().filter(|(own, _)| *own > number);
+pub(crate) fn querying_plugins_after(number: u32) -> Vec<Arc<Plugin>> {
+    let plugins = table().querying_plugins.load_full();
+    let later = plugins.iter().filter(|(own, _)| *own > number);
     let open = later.filter_map(|(_, plugin)| plugin.upgrade());
     open.filter(|plugin| !plugin.is_retired()).collect()
 }
@@ -268,7 +268,7 @@ fn table() -> Arc<Table> {
         let fresh = Table {
             generation,
             inherited: now.as_ref().map(Arc::clone),
-            inherited_drivers: newest_driver(),
+            inherited_querying_plugins: newest_querying_plugin(),
             ..Table::default()
         };
         TABLE.compare_and_swap(&*now, Some(Arc::new(fresh)));
@@ -308,16 +308,16 @@ impl Table {
     }
 
     /// Has claims of memory checked with this plugin too.
-    fn add_driver(&self, plugin: &Arc<Plugin>) {
+    fn add_querying_plugin(&self, plugin: &Arc<Plugin>) {
         let _one_at_a_time = self.state();
-        let number = newest_driver() + 1;
-        self.asking_drivers.rcu(|drivers| {
-            let open = drivers.iter().filter(|(_, old)| old.strong_count() > 0);
+        let number = newest_querying_plugin() + 1;
+        self.querying_plugins.rcu(|plugins| {
+            let open = plugins.iter().filter(|(_, old)| old.strong_count() > 0);
             let mut next: Vec<_> = open.cloned().collect();
             next.push((number, Arc::downgrade(plugin)));
             next
         });
-        DRIVERS_ASKED.store(number, Ordering::Release);
+        NEWEST_QUERYING_PLUGIN.store(number, Ordering::Release);
     }
 
     /// The retired plugins of the same file that were loaded before. One may still be being opened, which this

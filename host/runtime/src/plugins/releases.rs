@@ -18,11 +18,11 @@ pub(crate) fn next_number() -> u64 {
 }
 
 /// How often a release began inside of another one, whose number it has: it is a part of it.
-static HANDED_ON: AtomicU64 = AtomicU64::new(0);
+static NESTED: AtomicU64 = AtomicU64::new(0);
 
-/// The same at this moment: a later one is larger where a release began inside of another one since.
-pub(crate) fn handed_on() -> u64 {
-    HANDED_ON.load(Ordering::SeqCst)
+/// How often that was so far: two answers differ where a release began inside of another one between them.
+pub(crate) fn nested_so_far() -> u64 {
+    NESTED.load(Ordering::SeqCst)
 }
 
 thread_local! {
@@ -196,7 +196,7 @@ impl Outstanding {
         *releases.state().open.entry(number).or_default() += 1;
         if within.is_some() {
             // After it was entered, and before the other one ends: a question for either sees one of them, or this.
-            HANDED_ON.fetch_add(1, Ordering::SeqCst);
+            NESTED.fetch_add(1, Ordering::SeqCst);
         }
         let releases = Arc::clone(releases);
         Arc::new(Self { number, releases })

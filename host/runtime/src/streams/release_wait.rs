@@ -54,9 +54,9 @@ pub(crate) fn wait_for_all(
     // What is given back may have kept memory of another plugin, which is asked once more then: none is left
     // when all were asked and no release began inside of another one meanwhile.
     let late = loop {
-        let handed_on = releases::handed_on();
+        let nested = releases::nested_so_far();
         let late = each().find(|plugin| !plugin.wait_for_releases(later, deadline));
-        if late.is_some() || releases::handed_on() == handed_on {
+        if late.is_some() || releases::nested_so_far() == nested {
             break late;
         }
     };

@@ -18,7 +18,7 @@ use crate::plugins::plugin::Plugin;
 use crate::tensors::memory::Memory;
 
 /// A producer's claim that memory is the host's, and the newest plugin that was asked about it, by its
-/// number among the plugins of the process that ask their driver ([`open_plugins::drivers_behind`]): memory goes
+/// number among the plugins of the process that ask their driver ([`open_plugins::querying_plugins_after`]): memory goes
 /// from one runtime to another, and is a device's or not, whichever runtime lists the plugin.
 #[derive(Debug)]
 pub(crate) struct HostClaim(AtomicU32);
@@ -48,7 +48,7 @@ impl Memory {
     /// [`Error::Claim`] with both claims; what a pointer query answered that failed.
     #[inline]
     pub(crate) fn check_claim(&self) -> Result<(), Error> {
-        match open_plugins::newest_driver() {
+        match open_plugins::newest_querying_plugin() {
             0 => Ok(()),
             newest => self.check_claim_of_root(newest),
         }
@@ -64,16 +64,16 @@ impl Memory {
         if asked_before >= newest || root.is_inherited() {
             return Ok(());
         }
-        root.ask_drivers(asked_before)?;
+        root.ask_querying_plugins(asked_before)?;
         asked.fetch_max(newest, Ordering::AcqRel);
         Ok(())
     }
 
     #[cold]
-    fn ask_drivers(&self, asked_before: u32) -> Result<(), Error> {
-        let drivers = open_plugins::drivers_behind(asked_before);
+    fn ask_querying_plugins(&self, asked_before: u32) -> Result<(), Error> {
+        let plugins = open_plugins::querying_plugins_after(asked_before);
         let find = |plugin: &Arc<Plugin>, index| self.device_of(plugin, index);
-        match pointer_query::owner_among(&drivers, self.address.word, find)? {
+        match pointer_query::owner_among(&plugins, self.address.word, find)? {
             Some(owner) => self.check_is_hosts(&owner),
             None => Ok(()),
         }

@@ -64,7 +64,7 @@ impl Drop for Here {
 fn memory_of(inherited: &Memory) -> Option<Memory> {
     let has_driver = |view: &Memory| view.device.plugin().driver().is_some();
     let is_at_rest = |view: &Memory| !view.is_inherited() || view.was_at_rest();
-    let newest = open_plugins::newest_inherited_driver();
+    let newest = open_plugins::newest_inherited_querying_plugin();
     let is_checked = |view: &Memory| view.claim().is_none_or(|claim| claim.is_checked_by(newest));
     if !inherited
         .views()

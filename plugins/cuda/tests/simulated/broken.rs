@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crossdock_plugin_cuda::Cuda;
 use crossdock_plugin_gpu::Vendor;
 use crossdock_plugin_gpu::vendor::{
-    Answer, Code, Column, Facts, HostFunction, Kind, Known, PoolBytes, Region, Sort, Unusable, Way,
+    Answer, Code, Column, CopyDirection, ErrorKind, Facts, HostFunction, Kind, Known, PoolBytes,
+    Region, Unusable,
 };
 use crossdock_sdk::dlpack::DeviceType;
 
@@ -39,16 +40,16 @@ fn on(stream: u64, mistake: &str) -> u64 {
 /// What a host function that calls the driver was to call.
 struct Inside {
     function: HostFunction,
-    word: *mut c_void,
+    user_data: *mut c_void,
     stream: u64,
 }
 
 unsafe extern "C" fn calls_the_driver(inside: *mut c_void) {
-    // SAFETY: the word that `call` made of a box, once.
+    // SAFETY: the user_data that `call` made of a box, once.
     let inside = unsafe { Box::from_raw(inside.cast::<Inside>()) };
     let _refused = Cuda::load().unwrap().query_stream(inside.stream);
-    // SAFETY: the plugin's function with its own word, once.
-    unsafe { (inside.function)(inside.word) };
+    // SAFETY: the plugin's function with its own user_data, once.
+    unsafe { (inside.function)(inside.user_data) };
 }
 
 /// Methods that are the driver's own.
@@ -74,21 +75,21 @@ impl Vendor for Broken {
     const MANAGED_TYPE: Option<DeviceType> = Cuda::MANAGED_TYPE;
     const DEFAULT_STREAM: u64 = Cuda::DEFAULT_STREAM;
     const DEFAULT_STREAMS: &'static [u64] = Cuda::DEFAULT_STREAMS;
-    const OWN_STREAM: u64 = Cuda::OWN_STREAM;
+    const PER_THREAD_DEFAULT_STREAM: u64 = Cuda::PER_THREAD_DEFAULT_STREAM;
     const WIDEST_WITH_GAPS: u64 = Cuda::WIDEST_WITH_GAPS;
 
     fn load() -> Result<Self, Unusable> {
         Cuda::load().map(Self)
     }
 
-    fn sort_of(code: Code) -> Sort {
-        Cuda::sort_of(code)
+    fn error_kind(code: Code) -> ErrorKind {
+        Cuda::error_kind(code)
     }
 
     right! {
         fn start() -> Answer;
         fn version() -> Answer<Result<String, Unusable>>;
-        fn words_of(code: Code) -> (String, String);
+        fn name_and_text(code: Code) -> (String, String);
         fn count() -> Answer<u32>;
         fn facts(ordinal: i32) -> Answer<Facts>;
         fn attribute(ordinal: i32, key: i32) -> Answer<i32>;
@@ -96,8 +97,8 @@ impl Vendor for Broken {
         fn retain(ordinal: i32) -> Answer<u64>;
         fn enter(ordinal: i32, context: u64) -> Answer<u64>;
         fn leave(before: u64) -> ();
-        fn relax_captures() -> Option<i32>;
-        fn mind_captures(before: i32) -> ();
+        fn relax_capture_mode() -> Option<i32>;
+        fn restore_capture_mode(before: i32) -> ();
         fn memory_info() -> Answer<(u64, u64)>;
         fn allocate(bytes: u64) -> Answer<u64>;
         fn allocate_pinned(bytes: u64) -> Answer<u64>;
@@ -120,7 +121,7 @@ impl Vendor for Broken {
 
     right! {
         unsafe fn free(address: u64, kind: Kind) -> Answer;
-        unsafe fn unlock(address: u64) -> Answer;
+        unsafe fn unregister_host(address: u64) -> Answer;
         unsafe fn context_of(stream: u64) -> Answer<(u64, i32)>;
         unsafe fn copy_across(
             dst: (u64, u64, i32), src: (u64, u64, i32), bytes: u64, stream: u64
@@ -142,13 +143,13 @@ impl Vendor for Broken {
         self.0.release(ordinal)
     }
 
-    unsafe fn lock(&self, address: u64, bytes: u64) -> Answer {
+    unsafe fn register_host(&self, address: u64, bytes: u64) -> Answer {
         if makes("locks twice") {
             // SAFETY: the caller vouches for the range.
-            unsafe { self.0.lock(address, bytes) }?;
+            unsafe { self.0.register_host(address, bytes) }?;
         }
         // SAFETY: as above.
-        unsafe { self.0.lock(address, bytes) }
+        unsafe { self.0.register_host(address, bytes) }
     }
 
     fn allocate_on(&self, pool: u64, bytes: u64, stream: u64) -> Answer<u64> {
@@ -200,20 +201,20 @@ impl Vendor for Broken {
         self.0.wait_event(stream, event)
     }
 
-    unsafe fn wait_word(&self, stream: u64, word: u64, value: u32) -> Answer {
+    unsafe fn wait_value32(&self, stream: u64, address: u64, value: u32) -> Answer {
         let value = value.wrapping_add(u32::from(makes("waits for ever")));
         // SAFETY: the caller vouches for the word.
-        unsafe { self.0.wait_word(stream, word, value) }
+        unsafe { self.0.wait_value32(stream, address, value) }
     }
 
-    unsafe fn call(&self, stream: u64, function: HostFunction, word: *mut c_void) -> Answer {
+    unsafe fn call(&self, stream: u64, function: HostFunction, user_data: *mut c_void) -> Answer {
         if !makes("calls from a host function") {
             // SAFETY: the caller vouches for the function.
-            return unsafe { self.0.call(stream, function, word) };
+            return unsafe { self.0.call(stream, function, user_data) };
         }
         let inside = Inside {
             function,
-            word,
+            user_data,
             stream,
         };
         let inside = Box::into_raw(Box::new(inside)).cast();
@@ -236,7 +237,14 @@ impl Vendor for Broken {
         self.0.record(event, stream)
     }
 
-    unsafe fn copy(&self, way: Way, dst: u64, src: u64, bytes: u64, stream: u64) -> Answer {
+    unsafe fn copy(
+        &self,
+        way: CopyDirection,
+        dst: u64,
+        src: u64,
+        bytes: u64,
+        stream: u64,
+    ) -> Answer {
         if makes("frees before a use") {
             // SAFETY: it is wrong, which the simulator looks for.
             unsafe { self.0.free_on(src, stream) }?;
