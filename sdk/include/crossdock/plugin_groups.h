@@ -442,10 +442,10 @@ typedef struct xd_attribute_hooks {
 typedef struct xd_pool_hooks {
     /** Gives cached memory back, until at most `keep_bytes` bytes of it are left.
      *
-     * It gives back what is free now, and may wait a moment (100 ms at most) for frees that are under way:
-     * memory that a stream has not freed by then stays, and so does a free part of a block, which is what the
-     * plugin took from its vendor at once and gives back whole. Memory that is allocated keeps its address and
-     * its bytes. Without cached memory beyond `keep_bytes` it does nothing.
+     * It gives back what is free now and waits for no stream of the plugin: memory that a stream has not
+     * freed yet stays, but for frees under way, which may be given a moment (100 ms at most). So does a free
+     * part of a block, which is what the plugin took from its vendor at once and gives back whole. Memory that
+     * is allocated keeps its address and its bytes. Without cached memory beyond `keep_bytes` it does nothing.
      *
      * Threads: any.
      * Blocks:  may: for that moment, and for the vendor's call, which may wait for what other libraries have

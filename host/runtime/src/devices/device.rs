@@ -195,7 +195,7 @@ impl Device {
     /// of that are left, and by this runtime, whose idle host memory for staged copies goes whatever
     /// `keep` is, but for what other devices have locked and this one has not.
     ///
-    /// It waits for no work. Memory that is dropped while work uses it is freed later and may be kept
+    /// It waits for no work that Crossdock knows of. Memory that is dropped while work uses it is freed later and may be kept
     /// then: [`Runtime::wait_for_releases`](crate::Runtime::wait_for_releases) comes first where that is
     /// to go too. A plugin without hooks for it keeps nothing that could go.
     ///

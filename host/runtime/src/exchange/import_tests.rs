@@ -457,7 +457,7 @@ fn a_device_has_handles_and_addresses_and_the_query_says_which_a_word_is() {
         assert_eq!(kind == MemoryKind::PINNED, is_pinned, "{word:#x}: {kind:?}");
     }
     for (word, says) in [
-        (0x5000, "as a handle or as an address"),
+        (0x5000, "as an address or as a handle"),
         (0x6004, "under a handle"),
     ] {
         let why = take_from::<11>(&opened, word, 8).unwrap_err().why();

@@ -1,6 +1,7 @@
 //! Contexts: the thread's stays, the plugin's comes with the first need, and work is done in that of its memory.
 
 use std::ffi::c_void;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use crossdock_sdk::abi::{CopyArgs, FillArgs, MemoryKind, PointerFlags, Status, StreamHandle};
 use crossdock_sdk::plugin::{
@@ -258,6 +259,43 @@ fn a_context_ends_while_a_retire_waits_for_what_was_on_its_stream() {
         });
         drop(cuda);
     }
+    assert_eq!(driver.reports(), 0, "{}", driver.take_reports());
+    assert_eq!(driver.leaks(), 0, "{}", driver.list_leaks());
+}
+
+#[test]
+fn a_context_ends_while_a_trim_asks_whether_streams_have_work() {
+    let name = "contexts::a_context_ends_while_a_trim_asks_whether_streams_have_work";
+    // Without pools the plugin keeps blocks, which a trim frees unless a stream has work.
+    let runs = ["lazy", "threads"].map(|policy| {
+        let set = "missing=cuMemPoolCreate";
+        ["--cuda", "2", "--policy", policy, "--set", set]
+    });
+    if !over(name, &runs.each_ref().map(<[&str; 6]>::as_slice)) {
+        return;
+    }
+    let (cuda, driver) = (open(), Driver::open());
+    let memory = allocate(&cuda, MemoryKind::DEVICE, 0).unwrap();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(SeqCst) {
+                cuda.memory_trim(0, 0).unwrap();
+            }
+        });
+        for _ in 0..200 {
+            let context = driver.create_context(0);
+            let native = driver.create_stream();
+            // SAFETY: it is a live stream, which outlives its wrap.
+            let wrapped = unsafe { cuda.stream_wrap(0, native) }.unwrap();
+            cuda.stream_destroy(wrapped).unwrap();
+            driver.destroy_stream(native);
+            driver.destroy_context(context);
+        }
+        is_over.store(true, SeqCst);
+    });
+    free(&cuda, memory, MemoryKind::DEVICE).unwrap();
+    drop(cuda);
     assert_eq!(driver.reports(), 0, "{}", driver.take_reports());
     assert_eq!(driver.leaks(), 0, "{}", driver.list_leaks());
 }

@@ -44,8 +44,8 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::core(
         "a_trim_waits_for_no_work",
-        "It gives back what is free now and waits for no work: memory that a stream has not freed \
-         yet stays",
+        "It gives back what is free now and waits for no stream of the plugin: memory that a \
+         stream has not freed yet stays",
         behind_work,
     ),
     Case::core(
