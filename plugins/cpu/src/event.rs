@@ -102,7 +102,7 @@ impl Signal {
     }
 
     /// Keeps a stream, with its turn, until this happens; how it ended where it did already.
-    pub(crate) fn hold(&self, stream: &Arc<Queue>) -> Option<Outcome> {
+    pub(crate) fn make_wait(&self, stream: &Arc<Queue>) -> Option<Outcome> {
         match &mut *lock(&self.progress) {
             Progress::Pending { streams, .. } => {
                 streams.push(Arc::clone(stream));

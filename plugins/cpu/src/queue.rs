@@ -225,7 +225,7 @@ impl Queue {
                     // A waiter that is told finds the stream idle if this was the last step.
                     signal.fire(state.outcome(), woken);
                 }
-                Some(Step::Wait(signal)) => match signal.hold(self) {
+                Some(Step::Wait(signal)) => match signal.make_wait(self) {
                     Some(outcome) => state.note(outcome),
                     None => return false,
                 },

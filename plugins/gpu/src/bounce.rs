@@ -19,7 +19,7 @@ use crate::place::Place;
 use crate::progress::Progress;
 use crate::stream::Stream;
 use crate::vendor::{CopyDirection, Kind, Vendor};
-use crate::work::{all, finish, follow};
+use crate::work::{finish, follow, submit_all};
 
 /// What a stream keeps for such copies: pinned blocks, and a second stream, so that the host moves the bytes of one
 /// part while the device moves those of another.
@@ -97,7 +97,7 @@ pub(crate) unsafe fn bounced<V: Vendor>(
         }
     };
     let lanes_of_parts = parts.zip(lanes.iter().copied().cycle());
-    let done = all(lanes_of_parts, |(bytes, lane)| part(bytes, lane));
+    let done = submit_all(lanes_of_parts, |(bytes, lane)| part(bytes, lane));
     // Where a part is refused, those before it are on the streams already. The copy has failed for the caller, who
     // may free the memory: so they must not touch it any more.
     let done = done.inspect_err(|_| permit.withdraw());

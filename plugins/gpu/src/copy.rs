@@ -21,7 +21,7 @@ pub(crate) unsafe fn contiguous<V: Vendor>(
 ) -> Result<(), Fault> {
     let operation = "copy";
     refuse_overlap(dst.address, src.address, bytes)?;
-    let (places, memory) = ([dst, src], Site::of([dst, src], operation)?);
+    let (places, memory_site) = ([dst, src], Site::of([dst, src], operation)?);
     // Between two devices, or two contexts of one: the driver's call for that names both contexts, so that it can be
     // made in the stream's own.
     let is_across =
@@ -35,7 +35,7 @@ pub(crate) unsafe fn contiguous<V: Vendor>(
             };
             Site::of_stream(stream).run(Some(stream), places, operation, across)
         }
-        None if is_across => memory.run(None, places, operation, |inside, on| {
+        None if is_across => memory_site.run(None, places, operation, |inside, on| {
             // SAFETY: as this function's: both sides are valid for `bytes` until the copy is done.
             unsafe { across(inside, on, places, bytes) }
         }),
@@ -46,14 +46,14 @@ pub(crate) unsafe fn contiguous<V: Vendor>(
                 // SAFETY: as this function's: both sides are valid for `bytes` until the copy is done.
                 unsafe { bounced(inside, (stream, on), places, bytes) }
             };
-            let made = memory.run(Some(stream), places, operation, bounced);
+            let made = memory_site.run(Some(stream), places, operation, bounced);
             // Also where it failed, as parts of it may run; not where the stream took nothing.
             if has_begun {
                 stream.mark_bounce();
             }
             made
         }
-        _ => memory.run(stream, places, operation, |inside, on| {
+        _ => memory_site.run(stream, places, operation, |inside, on| {
             // SAFETY: as this function's: both sides are valid for `bytes` until the copy is done.
             unsafe { plain(inside, on, places, bytes) }
         }),

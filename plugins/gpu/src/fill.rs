@@ -7,7 +7,7 @@ use crate::fault::Fault;
 use crate::place::Place;
 use crate::stream::Stream;
 use crate::vendor::{Column, Vendor};
-use crate::work::{Site, all};
+use crate::work::{Site, submit_all};
 
 /// Repeats a pattern over `bytes` bytes, synchronously or on a stream.
 ///
@@ -26,7 +26,7 @@ pub(crate) unsafe fn fill<V: Vendor>(
         return Err(Fault::unsupported(operation, why));
     }
     let fill = |inside: &Entered<'_, V>, on| {
-        all(columns.iter(), |column| {
+        submit_all(columns.iter(), |column| {
             // SAFETY: the columns are in the range, which the caller vouches for.
             inside.ask(|vendor| unsafe { vendor.fill(column, on) })
         })

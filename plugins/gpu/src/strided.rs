@@ -10,7 +10,7 @@ use crate::place::{Place, Reach};
 use crate::rect::{Dimension, Plan, Steps};
 use crate::stream::Stream;
 use crate::vendor::{Region, Rows, Vendor};
-use crate::work::{Site, all};
+use crate::work::{Site, submit_all};
 
 const OPERATION: &str = "copy_strided";
 
@@ -100,7 +100,7 @@ pub(crate) unsafe fn strided<V: Vendor>(
         return Err(Fault::unsupported(OPERATION, why));
     }
     let rows = |inside: &Entered<'_, V>, on| {
-        all(regions(&plan, dst, src), |region| {
+        submit_all(regions(&plan, dst, src), |region| {
             // SAFETY: the rows are the elements, which the caller vouches for.
             inside.ask(|vendor| unsafe { vendor.copy_rows(&region, on) })
         })

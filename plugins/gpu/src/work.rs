@@ -137,7 +137,7 @@ impl<'a, V: Vendor> Site<'a, V> {
 }
 
 /// Makes the calls that are one piece of work. Where the first one fails, nothing was begun.
-pub(crate) fn all<T>(
+pub(crate) fn submit_all<T>(
     calls: impl Iterator<Item = T>,
     call: impl Fn(T) -> Result<(), Fault>,
 ) -> Result<(), Fault> {

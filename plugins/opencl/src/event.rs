@@ -88,7 +88,7 @@ impl Event {
     }
 
     /// Makes `stream` wait; the CPU goes on.
-    pub(crate) fn hold(&self, stream: &Stream) -> Result<(), Fault> {
+    pub(crate) fn make_wait(&self, stream: &Stream) -> Result<(), Fault> {
         let Some(point) = self.point() else {
             return Ok(());
         };
@@ -98,7 +98,7 @@ impl Event {
                 "the event belongs to another context",
             ));
         }
-        stream.hold(&point.end.command_event, &point.host_events)
+        stream.wait_point(&point.end.command_event, &point.host_events)
     }
 
     /// How far the work before it is.

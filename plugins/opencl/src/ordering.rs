@@ -91,7 +91,7 @@ impl Streams for OpenCl {
     fn stream_wait_event(&self, stream: StreamHandle, event: EventHandle) -> Result<(), Error> {
         let stream = self.stream(stream, "stream_wait_event")?;
         let event = self.event(event, "stream_wait_event")?;
-        event.hold(&stream).map_err(Error::from)
+        event.make_wait(&stream).map_err(Error::from)
     }
 
     fn event_create(&self, device: u32) -> Result<EventHandle, Error> {

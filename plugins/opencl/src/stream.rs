@@ -134,7 +134,7 @@ impl Stream {
     }
 
     /// Holds everything that comes later until `command_event`, and until the host kept `behind`.
-    pub(crate) fn hold(
+    pub(crate) fn wait_point(
         &self,
         command_event: &CommandEvent,
         host_events: &Promises,
