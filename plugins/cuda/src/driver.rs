@@ -390,14 +390,14 @@ impl Vendor for Cuda {
 
     unsafe fn copy(
         &self,
-        way: CopyDirection,
+        direction: CopyDirection,
         dst: u64,
         src: u64,
         bytes: u64,
         stream: u64,
     ) -> Answer {
         let bytes = size(bytes);
-        match way {
+        match direction {
             CopyDirection::HostToDevice => {
                 call!(self.cuMemcpyHtoDAsync_v2(dst, src, bytes, stream))
             }

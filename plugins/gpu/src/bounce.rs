@@ -83,10 +83,10 @@ pub(crate) unsafe fn bounced<V: Vendor>(
         (start, room.min(bytes - start))
     });
     let part = |(start, length): (u64, u64), Lane { stream, block }: Lane| {
-        let copy = |way, to, from| {
+        let copy = |direction, to, from| {
             // SAFETY: the lane's stream uses its block in its order, and a block goes back only behind that stream
             // (`return_block`, `end_bounce`); the other side is valid by the caller's promise.
-            inside.ask(|vendor| unsafe { vendor.copy(way, to, from, length, stream) })
+            inside.ask(|vendor| unsafe { vendor.copy(direction, to, from, length, stream) })
         };
         if src.is_pageable() {
             put(stream, block, src.address + start, length)?;

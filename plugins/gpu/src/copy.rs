@@ -70,7 +70,7 @@ unsafe fn plain<V: Vendor>(
     [dst, src]: [&Place<V>; 2],
     bytes: u64,
 ) -> Result<(), Fault> {
-    let way = match (dst.is_host(), src.is_host()) {
+    let direction = match (dst.is_host(), src.is_host()) {
         (true, true) => CopyDirection::HostToHost,
         (true, false) => CopyDirection::DeviceToHost,
         (false, true) => CopyDirection::HostToDevice,
@@ -78,7 +78,7 @@ unsafe fn plain<V: Vendor>(
     };
     let (dst, src) = (dst.address, src.address);
     // SAFETY: as this function's: both sides are valid for `bytes` until the copy is done.
-    inside.ask(|vendor| unsafe { vendor.copy(way, dst, src, bytes, stream) })
+    inside.ask(|vendor| unsafe { vendor.copy(direction, dst, src, bytes, stream) })
 }
 
 /// A copy by the driver from one context to another.

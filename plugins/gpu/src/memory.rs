@@ -14,7 +14,7 @@ use crate::current::Entered;
 use crate::device::{Device, Home, locked};
 use crate::fault::Fault;
 use crate::native::NativeEvent;
-use crate::progress::Progress;
+use crate::progress::{BUSY_ROUNDS, Progress, wait_until_over};
 use crate::stream::Stream;
 use crate::vendor::{Answer, ErrorKind, Kind, Vendor};
 
@@ -393,7 +393,7 @@ pub(crate) fn settle<V: Vendor>(inside: &Entered<'_, V>, home: Home, wait_ns: u6
     }
     if answer == Ok(Progress::Running) {
         let moment = Deadline::after(limit(wait_ns));
-        answer = crate::progress::wait_until_over(moment, ask);
+        answer = wait_until_over(moment, ask);
     }
     answer.unwrap_or(Progress::Running)
 }
@@ -467,5 +467,3 @@ const LEAST_ALIGNMENT: u64 = 256;
 const READY_WAIT_NS: u64 = 2_000_000;
 /// The longest that one waits for frees where memory is full.
 const FULL_WAIT_NS: u64 = 50_000_000;
-/// So often it is asked before that.
-const BUSY_ROUNDS: u32 = 64;

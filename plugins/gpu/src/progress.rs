@@ -113,6 +113,7 @@ fn rest(until: Deadline) {
     drop(until.wait_while(&never, held, |()| true));
 }
 
-const BUSY_ROUNDS: u32 = 64;
+/// So often is asked before any pause.
+pub(crate) const BUSY_ROUNDS: u32 = 64;
 const SHORTEST_PAUSE: Duration = Duration::from_micros(10);
 const LONGEST_PAUSE: Duration = Duration::from_millis(1);

@@ -333,7 +333,7 @@ pub trait Vendor: Sized + std::fmt::Debug + Send + Sync + 'static {
     /// - Both sides are valid until the copy is done.
     unsafe fn copy(
         &self,
-        way: CopyDirection,
+        direction: CopyDirection,
         dst: u64,
         src: u64,
         bytes: u64,

@@ -91,7 +91,7 @@ fn size(bytes: u64) -> usize {
 }
 
 /// `hipMemcpyKind`: from the host to the host, from it to a device, and so on.
-const fn way(dst_is_host: bool, src_is_host: bool) -> c_int {
+const fn memcpy_kind(dst_is_host: bool, src_is_host: bool) -> c_int {
     match (src_is_host, dst_is_host) {
         (true, true) => 0,
         (true, false) => 1,
@@ -405,10 +405,10 @@ impl Vendor for Hip {
         stream: u64,
     ) -> Answer {
         let kind = match direction {
-            CopyDirection::HostToDevice => way(false, true),
-            CopyDirection::DeviceToHost => way(true, false),
-            CopyDirection::DeviceToDevice => way(false, false),
-            CopyDirection::HostToHost => way(true, true),
+            CopyDirection::HostToDevice => memcpy_kind(false, true),
+            CopyDirection::DeviceToHost => memcpy_kind(true, false),
+            CopyDirection::DeviceToDevice => memcpy_kind(false, false),
+            CopyDirection::HostToHost => memcpy_kind(true, true),
         };
         call!(self.hipMemcpyAsync(dst, src, size(bytes), kind, stream))
     }
@@ -426,7 +426,7 @@ impl Vendor for Hip {
     unsafe fn copy_rows(&self, region: &Region, stream: u64) -> Answer {
         let (dst, src) = (&region.dst, &region.src);
         let (width, height) = (size(region.width), size(region.height));
-        let kind = way(dst.is_host, src.is_host);
+        let kind = memcpy_kind(dst.is_host, src.is_host);
         let (to, from) = (size(dst.pitch), size(src.pitch));
         if region.depth == 1 {
             let (dst, src) = (dst.address, src.address);

@@ -18,9 +18,8 @@
 //!
 //! *The submit lock.* Hooks that submit to a stream are called by one thread at a time, under the
 //! stream's submit lock; they never call back, and block only where a vendor refuses a call in the
-//! middle of a copy. Work of another plugin takes a
-//! second lock, the foreign lock, around all of its steps. Its holder may block where that plugin
-//! has no host events.
+//! middle of a copy. Work of another plugin takes a second lock, the foreign lock, around all of its
+//! steps. Its holder may block where that plugin has no host events.
 //!
 //! *One stream for all runtimes.* A stream belongs to the plugin's device, not to a runtime
 //! (`plugins/stream_core.rs`): a `Stream` is a shared core with its one submit lock, and the `Device` of

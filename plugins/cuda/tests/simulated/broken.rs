@@ -45,10 +45,10 @@ struct Inside {
 }
 
 unsafe extern "C" fn calls_the_driver(inside: *mut c_void) {
-    // SAFETY: the user_data that `call` made of a box, once.
+    // SAFETY: the pointer that `call` made of a box, once.
     let inside = unsafe { Box::from_raw(inside.cast::<Inside>()) };
     let _refused = Cuda::load().unwrap().query_stream(inside.stream);
-    // SAFETY: the plugin's function with its own user_data, once.
+    // SAFETY: the plugin's function with its own user data, once.
     unsafe { (inside.function)(inside.user_data) };
 }
 
@@ -239,7 +239,7 @@ impl Vendor for Broken {
 
     unsafe fn copy(
         &self,
-        way: CopyDirection,
+        direction: CopyDirection,
         dst: u64,
         src: u64,
         bytes: u64,
@@ -251,7 +251,7 @@ impl Vendor for Broken {
         }
         let bytes = bytes + 512 * u64::from(makes("copies past the end"));
         // SAFETY: the caller vouches for the bytes, and the simulator looks at those that are too many.
-        unsafe { self.0.copy(way, dst, src, bytes, stream) }
+        unsafe { self.0.copy(direction, dst, src, bytes, stream) }
     }
 
     unsafe fn fill(&self, column: &Column, stream: u64) -> Answer {
