@@ -15,7 +15,10 @@ const CPP: Language = Language {
     flags: &["-O1", "-g", "-Wconversion", "-Wshadow"],
 };
 
-const PROGRAMS: [&str; 6] = [
+const PROGRAMS: [&str; 9] = [
+    "dtypes",
+    "catches",
+    "throws",
     "tensors",
     "streams",
     "scripts",
@@ -86,6 +89,24 @@ fn a_file_with_exceptions_and_one_without_are_one_program() {
     .concat();
     compiles(&mut CPP.compile("two_modes_results", &more));
     CPP.run("two_modes", &["-std=c++17", NO_TYPES, object], &[]);
+}
+
+/// libc++ compares type information by address, and libstdc++ by name: the program checks the address as well.
+#[test]
+fn an_error_is_caught_across_shared_libraries_with_hidden_visibility() {
+    let folder = tempfile::tempdir().unwrap();
+    let hidden = ["-std=c++17", "-fvisibility=hidden"];
+    let library = |name: &str, define: &str| {
+        let file = folder.path().join(name).to_str().unwrap().to_owned();
+        let more = [&hidden[..], &["-shared", "-fPIC", define, "-o", &file]].concat();
+        compiles(&mut CPP.compile("throws", &more));
+        file
+    };
+    let one = library("libone.so", "-DONE");
+    let other = library("libother.so", "-DOTHER");
+    // The libraries stand before the file that needs them.
+    let linked = ["-Wl,--no-as-needed", &one, &other];
+    CPP.run("catches", &[&hidden[..], &linked].concat(), &[]);
 }
 
 fn run(name: &str) {

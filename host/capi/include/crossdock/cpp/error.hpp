@@ -47,7 +47,7 @@ enum class ErrorKind : xd_failure_kind {
 };
 
 /// Why a call failed. Copies share one content, so copying never throws.
-class Error : public std::exception {
+class CROSSDOCK_EXCEPTION Error : public std::exception {
 public:
     /// Takes an error of the C functions, which must not be NULL.
     explicit Error(xd_error *error)

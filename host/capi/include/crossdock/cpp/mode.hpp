@@ -13,4 +13,12 @@
 #define CROSSDOCK_MODE with_exceptions
 #endif
 
+// Of an exception class: its type information is visible in every shared library, also with `-fvisibility=hidden`.
+// Otherwise each library has its own, and libc++ does not match them when a library catches another one's exception.
+#if defined(__GNUC__)
+#define CROSSDOCK_EXCEPTION __attribute__((visibility("default")))
+#else
+#define CROSSDOCK_EXCEPTION
+#endif
+
 #endif

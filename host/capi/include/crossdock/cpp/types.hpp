@@ -22,12 +22,30 @@ inline namespace CROSSDOCK_MODE {
 /// Extents, or strides in elements.
 using Shape = std::vector<std::int64_t>;
 
+namespace detail {
+
+/// Whether a type is a floating-point type: a standard one, or one that only the compiler knows, such as `_Float16`
+/// and `__bf16`, for which `std::is_floating_point` is false in some standards.
+template <class T>
+constexpr bool is_float = std::is_floating_point_v<T> ||
+                          (std::is_convertible_v<T, float> && !std::is_integral_v<T> &&
+                           !std::is_enum_v<T> && !std::is_class_v<T> && !std::is_union_v<T>);
+
+/// Whether a 16-bit float is a bfloat16. Both formats have the same size, so a value decides: 1 + 2^-8 rounds to 1
+/// in bfloat16, which has 8 significant bits, and is exact in IEEE half precision, which has 11.
+template <class T> constexpr bool is_bfloat16() noexcept {
+    return sizeof(T) == 2 && static_cast<float>(static_cast<T>(1.00390625F)) < 1.001F;
+}
+
+} // namespace detail
+
 /// The type of one element: code, bits of one lane, lanes, as in DLPack.
 class Dtype {
 public:
     constexpr Dtype(xd_dtype raw) noexcept : raw_(raw) {}
 
-    /// The dtype of a C++ type: `bool`, a number, or a `std::complex` of one.
+    /// The dtype of a C++ type: `bool`, a number, or a `std::complex` of one. Numbers include the types of C++23's
+    /// `<stdfloat>`, and `_Float16` and `__bf16` where the compiler has them.
     template <class T> static constexpr Dtype of() noexcept {
         using Element = std::remove_cv_t<T>;
         constexpr auto bits = static_cast<std::uint8_t>(sizeof(Element) * 8);
@@ -35,9 +53,9 @@ public:
             return xd_dtype{6, 8, 1};
         } else if constexpr (std::is_same_v<Element, std::byte>) {
             return xd_dtype{1, 8, 1};
-        } else if constexpr (std::is_floating_point_v<Element>) {
+        } else if constexpr (detail::is_float<Element>) {
             static_assert(sizeof(Element) <= 8, "DLPack has no long double");
-            return xd_dtype{2, bits, 1};
+            return xd_dtype{detail::is_bfloat16<Element>() ? std::uint8_t{4} : std::uint8_t{2}, bits, 1};
         } else if constexpr (std::is_integral_v<Element>) {
             return xd_dtype{std::is_signed_v<Element> ? std::uint8_t{0} : std::uint8_t{1}, bits, 1};
         } else {
