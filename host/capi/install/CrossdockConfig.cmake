@@ -4,18 +4,31 @@
 #   target_link_libraries(program PRIVATE Crossdock::crossdock_static)  # libcrossdock.a
 #
 # The second is there after `scripts/install PREFIX --static`; `COMPONENTS static` asks for it.
-# Everything is found from where this file lies, so the folder it came with can be moved as a whole.
+# All paths are relative to this file, so the installation can be moved as a whole.
 
-get_filename_component(_crossdock_root "${CMAKE_CURRENT_LIST_DIR}/../../.." REALPATH)
-# A Python package has the library beside its folders, and under its one name.
-set(_crossdock_library "${_crossdock_root}/lib/libcrossdock.so.1")
-if(NOT EXISTS "${_crossdock_library}")
-    set(_crossdock_library "${_crossdock_root}/libcrossdock.so.1")
-endif()
-if(NOT EXISTS "${_crossdock_library}")
+# The root is the first one that has both the library and its headers. The path to this file can contain links: `/lib`
+# to `usr/lib`, one to a folder, or one for each file (stow, spack).
+get_filename_component(_crossdock_folder "${CMAKE_CURRENT_LIST_DIR}" REALPATH)
+get_filename_component(_crossdock_file "${CMAKE_CURRENT_LIST_FILE}" REALPATH)
+foreach(_crossdock_start IN ITEMS "${CMAKE_CURRENT_LIST_DIR}" "${_crossdock_folder}" "${_crossdock_file}/..")
+    get_filename_component(_crossdock_root "${_crossdock_start}/../../.." ABSOLUTE)
+    set(_crossdock_library "${_crossdock_root}/lib/libcrossdock.so.1")
+    # A Python package has the library next to its folders.
+    if(NOT EXISTS "${_crossdock_library}")
+        set(_crossdock_library "${_crossdock_root}/libcrossdock.so.1")
+    endif()
+    if(EXISTS "${_crossdock_library}" AND EXISTS "${_crossdock_root}/include/crossdock/crossdock.h")
+        break()
+    endif()
+    list(APPEND _crossdock_searched "${_crossdock_root}")
+    unset(_crossdock_library)
+endforeach()
+if(NOT DEFINED _crossdock_library)
+    list(REMOVE_DUPLICATES _crossdock_searched)
+    list(JOIN _crossdock_searched ", " _crossdock_searched)
     set(Crossdock_FOUND FALSE)
     set(Crossdock_NOT_FOUND_MESSAGE
-        "libcrossdock.so.1 is neither in ${_crossdock_root}/lib nor in ${_crossdock_root}; install Crossdock again")
+        "libcrossdock.so.1 or its headers are missing in: ${_crossdock_searched}; install Crossdock again")
     return()
 endif()
 
@@ -52,4 +65,7 @@ unset(_crossdock_component)
 unset(_crossdock_languages)
 unset(_crossdock_target)
 unset(_crossdock_library)
+unset(_crossdock_searched)
 unset(_crossdock_root)
+unset(_crossdock_folder)
+unset(_crossdock_file)

@@ -1,12 +1,20 @@
-# Whether this version serves a program that asks for one: the same major, and no newer minor.
+# Decides whether this version serves a request: a range that contains it, or the same major and no newer minor.
 set(PACKAGE_VERSION "@VERSION@")
 set(PACKAGE_VERSION_COMPATIBLE FALSE)
-if(NOT CMAKE_SIZEOF_VOID_P STREQUAL "" AND NOT CMAKE_SIZEOF_VOID_P EQUAL @POINTER_BYTES@)
+# A project without a language has no pointers.
+if(CMAKE_SIZEOF_VOID_P AND NOT CMAKE_SIZEOF_VOID_P EQUAL @POINTER_BYTES@)
     set(PACKAGE_VERSION "@VERSION@ (for pointers of @POINTER_BYTES@ bytes)")
     set(PACKAGE_VERSION_UNSUITABLE TRUE)
 elseif(PACKAGE_FIND_VERSION STREQUAL "")
     set(PACKAGE_VERSION_COMPATIBLE TRUE)
-elseif(PACKAGE_FIND_VERSION_MAJOR EQUAL "@MAJOR@" AND PACKAGE_FIND_VERSION VERSION_LESS_EQUAL "@VERSION@")
+elseif(PACKAGE_FIND_VERSION VERSION_GREATER "@VERSION@")
+    # Too old for the request, or for the lower end of its range.
+elseif(PACKAGE_FIND_VERSION_RANGE)
+    if(PACKAGE_FIND_VERSION_MAX VERSION_GREATER "@VERSION@"
+            OR (PACKAGE_FIND_VERSION_RANGE_MAX STREQUAL "INCLUDE" AND PACKAGE_FIND_VERSION_MAX VERSION_EQUAL "@VERSION@"))
+        set(PACKAGE_VERSION_COMPATIBLE TRUE)
+    endif()
+elseif(PACKAGE_FIND_VERSION_MAJOR EQUAL "@MAJOR@")
     set(PACKAGE_VERSION_COMPATIBLE TRUE)
     if(PACKAGE_FIND_VERSION VERSION_EQUAL "@VERSION@")
         set(PACKAGE_VERSION_EXACT TRUE)
