@@ -57,6 +57,12 @@ fn headers_are_silent_about_what_nothing_can_follow() {
 }
 
 #[test]
+fn headers_compile_behind_macros_of_other_headers() {
+    let more = ["-std=c++17", "-fsyntax-only"];
+    compiles(&mut CPP.compile("macros", &more));
+}
+
+#[test]
 fn a_compiler_that_is_told_too_little_gets_one_error() {
     let wrong = [
         (["-std=c++14", "-fexceptions"], "needs C++17 or later"),

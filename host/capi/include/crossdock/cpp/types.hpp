@@ -182,7 +182,7 @@ inline std::optional<std::uint64_t> elements(const Shape &shape) noexcept {
     for (const auto extent : shape) {
         const auto length = static_cast<std::uint64_t>(extent);
         if (extent < 0 ||
-            (extent > 0 && count > std::numeric_limits<std::uint64_t>::max() / length)) {
+            (extent > 0 && count > (std::numeric_limits<std::uint64_t>::max)() / length)) {
             return std::nullopt;
         }
         count *= length;

@@ -90,10 +90,10 @@ private:
     template <class T> static bool fits(std::int64_t number) noexcept {
         if constexpr (std::is_unsigned_v<T>) {
             return number >= 0 && static_cast<std::uint64_t>(number) <=
-                                      std::uint64_t{std::numeric_limits<T>::max()};
+                                      std::uint64_t{(std::numeric_limits<T>::max)()};
         } else {
-            return number >= std::int64_t{std::numeric_limits<T>::min()} &&
-                   number <= std::int64_t{std::numeric_limits<T>::max()};
+            return number >= std::int64_t{(std::numeric_limits<T>::min)()} &&
+                   number <= std::int64_t{(std::numeric_limits<T>::max)()};
         }
     }
 
