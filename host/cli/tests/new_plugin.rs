@@ -210,6 +210,120 @@ fn a_project_in_rust_builds_and_passes() {
     assert!(!told.contains("warning"), "{told}");
 }
 
+/// Names of folders that a shell, make, TOML or Rust could misread, or that templates have words of.
+const FOLDERS: [&str; 20] = [
+    "a b",
+    "a#b",
+    "a$b",
+    "a$(b)",
+    "a${b}",
+    "a'b",
+    "a\"b",
+    "a\\b",
+    "a\\#b",
+    "a\\",
+    "a;b",
+    "a:b",
+    "a&b",
+    "a*b?",
+    "a%b",
+    "a,b",
+    "\u{e4}\u{2020}",
+    "-a",
+    "~",
+    "__name__ Example",
+];
+
+/// A folder with an sdk as small as a build reads it, and a command; the command is then one that echoes its words.
+fn odd_place(place: &Path) {
+    let sdk = place.join("sdk");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    std::fs::create_dir_all(sdk.join("include/crossdock")).unwrap();
+    std::fs::create_dir(sdk.join("src")).unwrap();
+    std::fs::write(sdk.join("src/lib.rs"), "").unwrap();
+    let manifest = "[package]\nname = \"crossdock-sdk\"\nversion = \"1.0.0\"\n";
+    std::fs::write(sdk.join("Cargo.toml"), manifest).unwrap();
+    for header in std::fs::read_dir(root.join("sdk/include/crossdock")).unwrap() {
+        let header = header.unwrap();
+        let copy = sdk.join("include/crossdock").join(header.file_name());
+        std::fs::copy(header.path(), copy).unwrap();
+    }
+    let command = place.join("crossdock");
+    std::fs::hard_link(CROSSDOCK, &command).unwrap();
+    for words in [&["c_dev", "--c"][..], &["rust_dev"]] {
+        let mut new_plugin = Command::new(&command);
+        new_plugin.arg("new-plugin").args(words);
+        new_plugin.arg("--into").arg(place).arg("--sdk").arg(&sdk);
+        said(&mut new_plugin);
+    }
+    std::fs::remove_file(&command).unwrap();
+    std::fs::write(&command, "#!/bin/sh\necho \"called: $*\"\n").unwrap();
+    std::fs::set_permissions(&command, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// A command of a project, which finds neither another sdk nor another command.
+fn alone(program: &str, project: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.current_dir(project).env("CROSSDOCK_COSTS", "off");
+    for name in ["CROSSDOCK", "PYTHONPATH", "PKG_CONFIG_PATH", "INCLUDE"] {
+        command.env_remove(name);
+    }
+    command
+}
+
+fn ended(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    assert!(output.status.success(), "{command:?}\n{text}");
+    text
+}
+
+#[test]
+fn projects_build_where_the_paths_of_sdk_and_command_have_any_sign() {
+    // Where the command can be linked to.
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    for name in FOLDERS {
+        let place = folder.path().join(name);
+        odd_place(&place);
+        let told = ended(alone("make", &place.join("c_dev")).args(["conform", "CFLAGS=-O0"]));
+        assert!(
+            told.contains("called: conform build/libcrossdock_plugin_c_dev.so"),
+            "{name}: {told}"
+        );
+        let rust = place.join("rust_dev");
+        let metadata = ended(alone(env!("CARGO"), &rust).args([
+            "metadata",
+            "--offline",
+            "--format-version",
+            "1",
+        ]));
+        assert!(
+            metadata.contains(r#""name":"crossdock-sdk","version":"1.0.0""#),
+            "{name}: {metadata}"
+        );
+        let test = folder.path().join("conform");
+        let mut compile = alone("rustc", &rust);
+        compile.args(["--edition", "2024", "--test", "tests/conform.rs", "-o"]);
+        ended(compile.arg(&test));
+        ended(alone(test.to_str().unwrap(), &rust).env("PATH", "/nowhere"));
+    }
+}
+
+#[test]
+fn a_project_finds_the_headers_of_an_installation_in_a_folder_with_spaces() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let place = folder.path().join("a b");
+    odd_place(&place);
+    let installed = folder.path().join("in stalled#");
+    std::fs::create_dir_all(installed.join("lib/pkgconfig")).unwrap();
+    let file =
+        "Name: crossdock\nDescription: -\nVersion: 1\nincludedir=${pcfiledir}/../../include\n";
+    std::fs::write(installed.join("lib/pkgconfig/crossdock.pc"), file).unwrap();
+    std::fs::rename(place.join("sdk/include"), installed.join("include")).unwrap();
+    let mut make = alone("make", &place.join("c_dev"));
+    ended(make.env("PKG_CONFIG_PATH", installed.join("lib/pkgconfig")));
+}
+
 #[test]
 fn what_cannot_be_made_is_told_and_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
@@ -233,6 +347,11 @@ fn what_cannot_be_made_is_told_and_leaves_nothing() {
     refused(&["cuda"], "there is a plugin of this name");
     refused(&["dev", "--sdk", "/nowhere"], "`/nowhere` has no");
     refused(&["dev", "--into", "/nowhere"], "No such file");
+    let headers = folder.path().join("a\nb/include/crossdock");
+    std::fs::create_dir_all(&headers).unwrap();
+    std::fs::write(headers.join("plugin.h"), "").unwrap();
+    refused(&["dev", "--sdk", "a\nb"], "contains a control character");
+    std::fs::remove_dir_all(folder.path().join("a\nb")).unwrap();
     std::fs::write(folder.path().join("taken"), "mine").unwrap();
     refused(&["taken"], "there is something of this name already");
     assert_eq!(std::fs::read(folder.path().join("taken")).unwrap(), b"mine");

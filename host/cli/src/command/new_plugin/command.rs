@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use crossdock_sdk::shown::shell_word;
 
 use super::{project::Project, sdk};
 use crate::{
@@ -32,12 +33,14 @@ const TAKEN: [&str; 5] = ["builtin", "cpu", "cuda", "opencl", "rocm"];
 pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     check_name(&arguments.name)?;
     let sdk = sdk::find(arguments.sdk.as_deref())?;
-    let sdk = sdk.to_str().filter(|sdk| is_plain(sdk));
-    let sdk = sdk.ok_or_else(|| {
+    let sdk = sdk.to_str().filter(|sdk| is_text(sdk)).ok_or_else(|| {
         Problem::new(
-            "name the sdk in a project",
-            "its path has a quote or another sign that build files would misread",
-            "give the sdk another place: `--sdk FOLDER`",
+            format!(
+                "write the path of the sdk `{}` into a project",
+                sdk.display()
+            ),
+            "it is not UTF-8, or contains a control character",
+            "move the sdk to another path, and name it: `--sdk FOLDER`",
         )
     })?;
     let command = std::env::current_exe().ok();
@@ -45,7 +48,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let project = Project {
         name: &arguments.name,
         sdk,
-        command: command.filter(|path| is_plain(path)).unwrap_or("crossdock"),
+        command: command.filter(|path| is_text(path)).unwrap_or("crossdock"),
         is_c: arguments.c,
     };
     let folder = project.write(&arguments.into)?;
@@ -58,14 +61,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     } else {
         "cargo test"
     };
-    told.push_str(&format!("next: cd {} && {next}\n", folder.display()));
+    told.push_str(&format!("next: cd {} && {next}\n", shell_word(&folder)));
     screen::result(told)?;
     Ok(exit::DONE)
 }
 
-/// Whether build files read a path as it is.
-fn is_plain(path: &str) -> bool {
-    !path.contains(['"', '\'', '\\', '$', '\n'])
+/// Whether a build file can hold this path.
+fn is_text(path: &str) -> bool {
+    !path.contains(char::is_control)
 }
 
 /// A name that is one for the contract, a file, a crate and an identifier of C at once.

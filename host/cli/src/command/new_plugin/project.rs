@@ -123,9 +123,8 @@ impl Project<'_> {
         file.write_all(self.filled(text).as_bytes())
     }
 
-    /// A template with the names of this project.
+    /// A template with the names and paths of this project.
     fn filled(&self, text: &str) -> String {
-        let include = format!("{}/include", self.sdk);
         let (built, steps, sanitize) = if self.is_c {
             (
                 "build",
@@ -136,33 +135,64 @@ impl Project<'_> {
             let steps = include_str!("templates/rust/steps.yml");
             ("target/release", steps, "scripts/sanitize")
         };
-        let plugin = format!("{built}/libcrossdock_plugin___name__.so");
-        let names = [
-            ("__steps__\n", steps),
-            ("__sanitize__", sanitize),
-            ("__plugin__", &plugin),
-            ("__name__", self.name),
-            ("__folder__", self.name),
-            ("__sdk__", self.sdk),
-            ("__command__", self.command),
-            ("__include__", include.as_str()),
-            // Of the example, from whose files the plugin in Rust is made.
-            ("\"Example\"", &format!("\"{}\"", self.name)),
-            // The type, by a name that nothing else in the files has.
-            ("Example", &format!("{}Plugin", camel_case(self.name))),
-            ("mod queue;\n", "mod queue;\n#[cfg(test)]\nmod tests;\n"),
-            (
-                "libexample_plugin.so",
-                &format!("libcrossdock_plugin_{}.so", self.name),
-            ),
-            ("\"example\"", &format!("\"{}\"", self.name)),
-        ];
-        let mut filled = text.to_owned();
-        for (template, name) in names {
-            filled = filled.replace(template, name);
-        }
-        filled
+        let command = if self.is_c {
+            in_makefile(self.command)
+        } else {
+            format!("{:?}", self.command)
+        };
+        let file = format!("libcrossdock_plugin_{}.so", self.name);
+        replaced(
+            text,
+            &[
+                ("__steps__\n", steps),
+                ("__sanitize__", sanitize),
+                ("__plugin__", &format!("{built}/{file}")),
+                ("__name__", self.name),
+                ("__folder__", self.name),
+                ("__sdk__", &in_toml(self.sdk)),
+                ("__command__", &command),
+                (
+                    "__include__",
+                    &in_makefile(&format!("{}/include", self.sdk)),
+                ),
+                // Of the example, from whose files the plugin in Rust is made.
+                ("\"Example\"", &format!("\"{}\"", self.name)),
+                // The type, by a name that nothing else in the files has.
+                ("Example", &format!("{}Plugin", camel_case(self.name))),
+                ("mod queue;\n", "mod queue;\n#[cfg(test)]\nmod tests;\n"),
+                ("libexample_plugin.so", &file),
+                ("\"example\"", &format!("\"{}\"", self.name)),
+            ],
+        )
     }
+}
+
+/// A text with each of these words replaced, in one pass: a path can contain any of the words.
+fn replaced(text: &str, words: &[(&str, &str)]) -> String {
+    let (mut done, mut rest) = (String::new(), text);
+    let first = |rest: &str| {
+        let found = words
+            .iter()
+            .filter_map(|(word, new)| Some((rest.find(word)?, word.len(), *new)));
+        found.min_by_key(|(at, ..)| *at)
+    };
+    while let Some((at, length, new)) = first(rest) {
+        let (before, after) = rest.split_at(at);
+        done.push_str(before);
+        done.push_str(new);
+        rest = after.split_at(length).1;
+    }
+    done + rest
+}
+
+/// A path as the value of a variable in the template of the `Makefile`.
+fn in_makefile(path: &str) -> String {
+    path.replace('$', "$$").replace('#', "$(HASH)")
+}
+
+/// A path as a string of a Cargo manifest.
+fn in_toml(path: &str) -> String {
+    format!("\"{}\"", path.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
 /// The name of a type that is made of the name of a plugin.

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// The command that wrote this project, where it lay then.
-const WRITER: &str = "__command__";
+const WRITER: &str = __command__;
 
 #[test]
 fn the_plugin_keeps_the_contract() {
