@@ -56,7 +56,8 @@ typedef struct xd_stream_hooks {
                                 xd_plugin_error **error);
     /** Gives the integer that the vendor's API uses for the stream. Live streams of a device with
      * equal integers are one stream, so a number that names another stream on each thread must not
-     * be given.
+     * be given. The host queries a stream that it created only when a caller needs the integer:
+     * before that, no other code uses the stream.
      *
      * Threads: any.
      * Blocks:  no.

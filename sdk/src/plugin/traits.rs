@@ -140,7 +140,8 @@ pub trait Streams: Plugin {
     /// `UNSUPPORTED` when there is none of this kind.
     fn stream_default(&self, device: u32, which: DefaultStream) -> Result<StreamHandle, Error>;
     /// Gives the vendor's integer for a stream. Live streams of a device with equal integers are one
-    /// stream, so a number that names another stream on each thread must not be given.
+    /// stream, so a number that names another stream on each thread must not be given. The host queries a stream that
+    /// it created only when a caller needs the integer: before that, no other code uses the stream.
     ///
     /// # Errors
     /// `UNSUPPORTED`, `STALE`.

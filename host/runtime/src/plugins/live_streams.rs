@@ -134,6 +134,24 @@ impl LiveStreams {
         hold
     }
 
+    /// Registers the integer of a stream that was created here, before a caller gets it. An older stream with the same
+    /// integer has lost it.
+    pub(crate) fn register_native(&self, core: &Arc<StreamCore>, native: u64) {
+        let Some(mut entries) = self.entries() else {
+            return;
+        };
+        let is_it = |entry: &Entry| {
+            entry.native.is_none() && std::ptr::eq(entry.core.as_ptr(), Arc::as_ptr(core))
+        };
+        if let Some(at) = entries.iter().position(is_it) {
+            let entry = entries.remove(at);
+            entries.push(Entry {
+                native: Some(native),
+                ..entry
+            });
+        }
+    }
+
     /// The newest that somebody has in hand: an older one with the same integer has lost it.
     fn find(&self, is_it: impl Fn(&Entry) -> bool) -> Option<Hold> {
         let entries = self.entries()?;

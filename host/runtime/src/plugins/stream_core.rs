@@ -18,7 +18,9 @@ pub(crate) struct StreamCore {
     plugin: Arc<Plugin>,
     pub(super) device: u32,
     pub(crate) handle: StreamHandle,
-    /// The integer that the vendor's API uses, where there is one.
+    /// The integer that the vendor's API uses. None for a created stream: [`LiveStreams`] learns it once a caller asks.
+    ///
+    /// [`LiveStreams`]: crate::plugins::live_streams::LiveStreams
     pub(super) native: Option<u64>,
     pub(super) origin: Origin,
     /// The contract: one submitting call at a time for one stream. Held across hooks that never call back, and
@@ -125,10 +127,12 @@ pub(crate) enum Origin {
 }
 
 impl StreamCore {
-    /// Takes a handle that a hook gave just now, and asks which stream of the vendor's it is.
+    /// Takes ownership of a handle that a hook returned, and queries which stream of the vendor's it is unless the
+    /// stream was created here. A plugin has to assume that other code uses a stream once it returned the integer, and
+    /// without that assumption it can synchronize the stream without a marker.
     ///
     /// # Errors
-    /// What the plugin answered to that; the handle was given back. Without the answer one stream
+    /// The plugin's answer to that query; the handle was given back. Without the answer one stream
     /// could become two.
     pub(crate) fn new(
         plugin: &Arc<Plugin>,
@@ -149,11 +153,13 @@ impl StreamCore {
             holders: AtomicUsize::new(0),
             is_left: AtomicBool::new(false),
         };
-        core.native = match plugin.hooks().stream_native(handle) {
-            Ok(native) => Some(native),
-            Err(error) if error.is_unsupported() => None,
-            Err(error) => return Err(error),
-        };
+        if origin != Origin::Created {
+            core.native = match plugin.hooks().stream_native(handle) {
+                Ok(native) => Some(native),
+                Err(error) if error.is_unsupported() => None,
+                Err(error) => return Err(error),
+            };
+        }
         Ok(core)
     }
 

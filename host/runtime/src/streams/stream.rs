@@ -144,12 +144,15 @@ impl Stream {
         Ok(())
     }
 
-    /// The integer that the vendor's API uses for it.
+    /// The integer that the vendor's API uses for it. From then on the plugin assumes that other code uses the stream.
     ///
     /// # Errors
     /// [`Error::Hook`]; `UNSUPPORTED` where there is none.
     pub fn native_handle(&self) -> Result<u64, Error> {
-        self.device().hooks().stream_native(self.0.handle)
+        let native = self.device().hooks().stream_native(self.0.handle)?;
+        let streams = self.device().plugin().streams();
+        streams.register_native(&self.0, native);
+        Ok(native)
     }
 
     /// An event at its present end.

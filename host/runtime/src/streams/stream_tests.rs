@@ -314,9 +314,23 @@ fn streams_without_a_native_are_told_apart() {
     assert!(are_one(&at_once(2, || Stream::default_of(&device).unwrap())));
     // Without the answer one stream could become two.
     *given::<40>().no_native.lock().unwrap() = Some(Status::VENDOR);
-    let told = Stream::new(&device).map(drop).unwrap_err();
-    assert_eq!(told.status(), Some(Status::VENDOR));
+    // SAFETY: the plugin's natives are numbers.
+    let refused = unsafe { Stream::wrap(&device, 77) }.map(drop).unwrap_err();
+    assert_eq!(refused.status(), Some(Status::VENDOR));
     assert_eq!(given::<40>().live().len(), 1, "its handle was given back");
+}
+
+#[test]
+fn a_created_stream_is_found_by_its_native_once_a_caller_has_it() {
+    let device = device(&test_plugin_streams::plugin::<66>());
+    let made = Stream::new(&device).unwrap();
+    assert_eq!(given::<66>().natives.load(SeqCst), 0);
+    let native = made.native_handle().unwrap();
+    assert_eq!(Stream::find(&device, native), Some(made.clone()));
+    assert_eq!(wrap(&device, native), made);
+    // A second query changes nothing.
+    assert_eq!(made.native_handle().unwrap(), native);
+    assert_eq!(Stream::all_of(&device).count(), 1);
 }
 
 #[test]

@@ -35,6 +35,8 @@ pub(crate) struct Given {
     pub(crate) events: AtomicU64,
     /// What it answers for the native handle of a stream.
     pub(crate) no_native: Mutex<Option<Status>>,
+    /// How often it was queried for one.
+    pub(crate) natives: AtomicU64,
     pub(crate) defaults: AtomicU64,
     pub(crate) wraps: AtomicU64,
     pub(crate) retires: AtomicU64,
@@ -82,6 +84,7 @@ impl Given {
             last: AtomicU64::new(DEFAULT),
             events: AtomicU64::new(0),
             no_native: Mutex::new(None),
+            natives: AtomicU64::new(0),
             defaults: AtomicU64::new(0),
             wraps: AtomicU64::new(0),
             retires: AtomicU64::new(0),
@@ -180,7 +183,7 @@ fn every(place: &Mutex<Option<Step>>) {
     }
 }
 
-static GIVEN: [Given; 66] = [const { Given::new() }; 66];
+static GIVEN: [Given; 67] = [const { Given::new() }; 67];
 
 /// The handle of the default stream, and its native.
 const DEFAULT: u64 = 1;
@@ -281,6 +284,7 @@ impl<const N: usize> Streams for CountedStreams<N> {
     }
 
     fn stream_native(&self, stream: StreamHandle) -> Result<u64, Error> {
+        GIVEN[N].natives.fetch_add(1, SeqCst);
         let refusal = *GIVEN[N].no_native.lock().unwrap();
         if let Some(status) = refusal {
             return Err(Error::new(status, "stream_native", "there is none"));
