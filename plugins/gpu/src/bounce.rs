@@ -126,7 +126,7 @@ fn lanes<V: Vendor>(
         block: stream.block(inside, 1, room)?,
     };
     let begin = NativeEvent::record(&stream.device, inside, stream.context, on)?;
-    inside.ask(|vendor| vendor.wait_event(helper, begin.raw))?;
+    begin.hold(inside, helper)?;
     Ok(vec![first, second])
 }
 
@@ -194,7 +194,7 @@ impl<V: Vendor> Stream<V> {
         }
         let mark = |known: Option<Arc<NativeEvent<V>>>| {
             // Refused where a capture has begun since: the event would be in it.
-            let inside = self.submit("event_record")?;
+            let inside = self.admit("event_record")?;
             match known {
                 Some(end) => end.again(&inside, self.raw),
                 None => NativeEvent::record(&self.device, &inside, self.context, self.raw),
@@ -260,7 +260,7 @@ impl<V: Vendor> Stream<V> {
             Some(known) => known,
             None => *helper.insert(inside.ask(Vendor::create_stream)?),
         };
-        inside.ask(|vendor| vendor.wait_event(on, end.raw))?;
+        end.hold(inside, on)?;
         Ok(Some(on))
     }
 

@@ -13,6 +13,7 @@ use crate::current::Entered;
 use crate::driver::Driver;
 use crate::fault::Fault;
 use crate::host_call::Calls;
+use crate::host_waits::HostWaits;
 use crate::vendor::{Answer, Code, ErrorKind, Facts, Vendor};
 use crate::word::Words;
 
@@ -36,6 +37,7 @@ pub(crate) struct Device<V: Vendor> {
     pub(crate) calls: Arc<Calls>,
     pub(crate) blocks: Arc<Blocks>,
     pub(crate) words: Words,
+    pub(crate) host_waits: HostWaits,
     pub(crate) counts: Arc<Counts>,
 }
 
@@ -67,6 +69,7 @@ impl<V: Vendor> Device<V> {
             calls: Arc::new(Calls::new(&driver.process)),
             blocks: Arc::default(),
             words: Words::default(),
+            host_waits: HostWaits::default(),
             counts: Arc::default(),
             driver: Arc::clone(driver),
         })

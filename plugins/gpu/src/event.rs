@@ -9,7 +9,7 @@ use crossdock_sdk::deadline::Deadline;
 use crate::device::{Device, locked};
 use crate::fault::Fault;
 use crate::native::NativeEvent;
-use crate::progress::Progress;
+use crate::progress::{Progress, wait_until_over};
 use crate::promise::{Promise, Promises};
 use crate::stream::Stream;
 use crate::vendor::Vendor;
@@ -32,13 +32,50 @@ enum State<V: Vendor> {
 /// A point in a stream.
 #[derive(Debug)]
 pub(crate) struct Point<V: Vendor> {
+    /// The first marker behind the same work.
     pub(crate) event: Arc<NativeEvent<V>>,
+    /// The marker of this point, which has its time.
+    timed: Arc<NativeEvent<V>>,
     pub(crate) host_events: Promises,
     /// The outcome of the work before it, once it is known: every query answers it again.
     known: Mutex<Option<Progress>>,
 }
 
 impl<V: Vendor> Point<V> {
+    pub(crate) fn new(
+        event: Arc<NativeEvent<V>>,
+        timed: Arc<NativeEvent<V>>,
+        host_events: Promises,
+    ) -> Self {
+        Self {
+            event,
+            timed,
+            host_events,
+            known: Mutex::default(),
+        }
+    }
+
+    fn progress(&self) -> Result<Progress, Fault> {
+        match self.timed.progress()? {
+            Progress::Running if self.is_behind() => {
+                self.event.progress_in_front(Progress::Running)
+            }
+            now => Ok(now),
+        }
+    }
+
+    fn wait(&self, deadline: Deadline) -> Result<Progress, Fault> {
+        if self.is_behind() {
+            return wait_until_over(deadline, || self.progress());
+        }
+        self.event.wait(deadline)
+    }
+
+    /// Whether an earlier marker is behind the same work.
+    fn is_behind(&self) -> bool {
+        !Arc::ptr_eq(&self.event, &self.timed)
+    }
+
     /// Adds failures of host events, and keeps the answer once the work is over: then it does not change.
     fn keep(&self, now: Progress) -> Progress {
         let now = now.and(|| self.host_events.verdict());
@@ -84,12 +121,7 @@ impl<V: Vendor> Event<V> {
         if self.promised().is_some() {
             return Err(Fault::invalid(operation, "the host completes the event"));
         }
-        let (event, host_events) = stream.end(operation)?;
-        let new = State::Recorded(Arc::new(Point {
-            event,
-            host_events,
-            known: Mutex::default(),
-        }));
+        let new = State::Recorded(Arc::new(stream.record(operation)?));
         let old = std::mem::replace(&mut *locked(&self.state), new);
         // Dropping the old one may call the driver, so it is dropped after the lock was let go.
         drop(old);
@@ -113,9 +145,7 @@ impl<V: Vendor> Event<V> {
             return Ok(of_promise(promise.now()));
         }
         let point = self.recorded();
-        point.map_or(Ok(Progress::Done), |point| {
-            point.look(|| point.event.progress())
-        })
+        point.map_or(Ok(Progress::Done), |point| point.look(|| point.progress()))
     }
 
     /// Makes the calling thread wait, until the limit at most.
@@ -126,7 +156,7 @@ impl<V: Vendor> Event<V> {
         }
         let point = self.recorded();
         point.map_or(Ok(Progress::Done), |point| {
-            point.look(|| point.event.wait(deadline))
+            point.look(|| point.wait(deadline))
         })
     }
 
@@ -171,7 +201,7 @@ impl<V: Vendor> Event<V> {
                 Progress::Failed(fault) => return Err(fault),
             }
         }
-        let milliseconds = from.event.elapsed(&to.event);
+        let milliseconds = from.timed.elapsed(&to.timed);
         let milliseconds = milliseconds.map_err(|fault| match fault.status {
             Status::STALE => fault.with_status(Status::INVALID),
             _ => fault,

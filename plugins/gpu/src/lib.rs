@@ -23,7 +23,7 @@
 //! | `device`, `current` | one device, and calls inside of its context |
 //! | `memory`, `blocks`, `counts` | allocations, memory that is kept, and what is counted |
 //! | `pointers`, `place` | the table of known memory, and the ends of a copy |
-//! | `stream`, `event`, `native`, `promise`, `word` | streams, points in them, and what the host completes |
+//! | `stream`, `end`, `event`, `native`, `promise`, `word`, `host_waits` | streams, points in them, and what the host completes |
 //! | `host_call`, `progress` | host functions; how far work is, and waiting with a limit |
 //! | `peer` | direct links between two devices |
 //! | `work`, `copy`, `bounce`, `fill`, `strided`, `rect` | work that moves bytes, and in which context |
@@ -82,10 +82,12 @@ mod counts;
 mod current;
 mod device;
 mod driver;
+mod end;
 mod event;
 mod fault;
 mod fill;
 mod host_call;
+mod host_waits;
 mod library;
 mod memory;
 mod native;

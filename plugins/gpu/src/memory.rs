@@ -244,6 +244,9 @@ impl<V: Vendor> Allocation<V> {
             // SAFETY: by the caller's promise nobody uses the memory behind this point of the stream.
             inside.ask(|vendor| unsafe { vendor.free_on(self.address, stream.raw) })?;
             let point = NativeEvent::record_for_good(stream, inside);
+            if let Ok(point) = &point {
+                stream.remember_marker(point);
+            }
             // Without a point it counts as freed now.
             return Ok(point
                 .inspect_err(|_| self.device.counts.remove(self.counted()))
@@ -312,7 +315,7 @@ impl<V: Vendor> Allocation<V> {
             return Ok(());
         }
         // One that failed too: whoever uses the memory inherits that.
-        inside.ask(|vendor| vendor.wait_event(stream, ready.raw))
+        ready.hold(inside, stream)
     }
 
     /// Remembers the end of work that uses registered memory, and forgets ends that are passed.

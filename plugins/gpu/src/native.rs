@@ -16,7 +16,7 @@ use crate::vendor::Vendor;
 pub(crate) struct NativeEvent<V: Vendor> {
     device: Arc<Device<V>>,
     context: u64,
-    pub(crate) raw: u64,
+    raw: u64,
 }
 
 impl<V: Vendor> NativeEvent<V> {
@@ -66,10 +66,27 @@ impl<V: Vendor> NativeEvent<V> {
         Ok(self)
     }
 
+    /// Makes a stream of the context that was entered wait for it.
+    pub(crate) fn hold(&self, inside: &Entered<'_, V>, stream: u64) -> Result<(), Fault> {
+        let waits = &inside.device.host_waits;
+        waits.submit_behind(&self.device.host_waits, || {
+            inside.ask(|vendor| vendor.wait_event(stream, self.raw))
+        })
+    }
+
     /// How far the work before it is.
     pub(crate) fn progress(&self) -> Result<Progress, Fault> {
         let inside = self.device.enter_in(self.context, "event_query")?;
         Progress::ask(&inside, |vendor| vendor.query_event(self.raw))
+    }
+
+    /// The same of a marker whose later ones, which mark no more work, are `later`: while a stream of the device waits for
+    /// a pending host event they may stand behind that, and this one does not.
+    pub(crate) fn progress_in_front(&self, later: Progress) -> Result<Progress, Fault> {
+        match self.device.host_waits.are_pending() {
+            true => self.progress(),
+            false => Ok(later),
+        }
     }
 
     /// Makes the calling thread wait.
@@ -118,7 +135,7 @@ pub(crate) fn at_home<V: Vendor, T>(
     let home = device.home("event_record")?;
     let at_home = Entered::new(device, home.context)?;
     let own = at_home.ask(Vendor::create_stream)?;
-    let waits = at_home.ask(|vendor| vendor.wait_event(own, end.raw));
+    let waits = end.hold(&at_home, own);
     let done = waits.and_then(|()| act(&at_home, (home.context, own)));
     // The wait is on it, and is not undone by that.
     device.report(at_home.vendor().destroy_stream(own));

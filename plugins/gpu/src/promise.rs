@@ -81,6 +81,22 @@ impl Promises {
         }
     }
 
+    /// Those that are not complete.
+    pub(crate) fn pending(&self) -> Self {
+        let pending = self.0.iter().filter(|promise| promise.now().is_none());
+        Self(pending.cloned().collect())
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether each of them is one of `others`.
+    pub(crate) fn are_among(&self, others: &Self) -> bool {
+        let is_there = |one| others.0.iter().any(|other| Arc::ptr_eq(one, other));
+        self.0.iter().all(is_there)
+    }
+
     /// Puts `others` in front, so that a failure among them is reported first.
     pub(crate) fn put_first(&mut self, others: Self) {
         self.0.splice(..0, others.0);

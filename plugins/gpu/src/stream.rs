@@ -1,22 +1,21 @@
 //! Streams: of ours, of others, and the device's default one.
 #![expect(unsafe_code, reason = "streams of others arrive as plain words")]
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use crossdock_sdk::abi::Status;
-use crossdock_sdk::deadline::Deadline;
 use crossdock_sdk::log;
 
 use crate::TARGET;
 use crate::bounce::Bounce;
 use crate::current::Entered;
 use crate::device::{Device, locked};
+use crate::end::Markers;
 use crate::event::Point;
 use crate::fault::Fault;
 use crate::native::{NativeEvent, at_home};
-use crate::progress::{Progress, wait_until};
+use crate::progress::Progress;
 use crate::promise::Promises;
 use crate::vendor::Vendor;
 use crate::word::Word;
@@ -33,10 +32,9 @@ pub(crate) struct Stream<V: Vendor> {
     is_shown: AtomicBool,
     /// Whether it waited for a word of another device.
     waits_elsewhere: AtomicBool,
-    /// Counts what is put on it.
-    entries: AtomicU64,
+    pub(crate) markers: Markers<V>,
     /// The host events that its work waits for.
-    host_events: Mutex<Promises>,
+    pub(crate) host_events: Mutex<Promises>,
     /// Pinned memory for copies of pageable memory.
     pub(crate) bounce: Mutex<Bounce<V>>,
 }
@@ -86,7 +84,7 @@ impl<V: Vendor> Stream<V> {
             is_own,
             is_shown: AtomicBool::new(!is_own),
             waits_elsewhere: AtomicBool::new(false),
-            entries: AtomicU64::new(0),
+            markers: Markers::default(),
             host_events: Mutex::default(),
             bounce: Mutex::default(),
         }
@@ -103,6 +101,10 @@ impl<V: Vendor> Stream<V> {
         self.raw
     }
 
+    pub(crate) fn is_shown(&self) -> bool {
+        self.is_shown.load(Ordering::Acquire)
+    }
+
     /// Makes the stream's context current, for a question.
     pub(crate) fn enter(&self, operation: &'static str) -> Result<Entered<'_, V>, Fault> {
         self.device.enter_in(self.context, operation)
@@ -110,31 +112,37 @@ impl<V: Vendor> Stream<V> {
 
     /// Makes the stream's context current, to put work on the stream. Refused while the stream is captured.
     pub(crate) fn submit(&self, operation: &'static str) -> Result<Entered<'_, V>, Fault> {
+        let inside = self.admit(operation)?;
+        self.markers.count_entry();
+        Ok(inside)
+    }
+
+    /// The same to record a marker, which is no work.
+    pub(crate) fn admit(&self, operation: &'static str) -> Result<Entered<'_, V>, Fault> {
         let inside = self.enter(operation)?;
-        let may_capture = self.is_shown.load(Ordering::Acquire);
-        if may_capture && inside.ask(|vendor| vendor.is_capturing(self.raw))? {
+        if self.is_shown() && inside.ask(|vendor| vendor.is_capturing(self.raw))? {
             let why = "its owner captures the stream, and would repeat this work without \
                        Crossdock's knowledge; end the capture first";
             return Err(Fault::new(Status::CAPTURING, operation, why));
         }
-        self.entries.fetch_add(1, Ordering::AcqRel);
         Ok(inside)
     }
 
-    /// An event at the present end, with what the work before it waits for.
-    pub(crate) fn end(
-        &self,
-        operation: &'static str,
-    ) -> Result<(Arc<NativeEvent<V>>, Promises), Fault> {
-        let inside = self.submit(operation)?;
-        let event = NativeEvent::record(&self.device, &inside, self.context, self.raw)?;
-        Ok((event, locked(&self.host_events).clone()))
+    /// Marks the present end.
+    pub(crate) fn record(&self, operation: &'static str) -> Result<Point<V>, Fault> {
+        let inside = self.admit(operation)?;
+        let timed = NativeEvent::record(&self.device, &inside, self.context, self.raw)?;
+        let event = self.last_marker().unwrap_or_else(|| {
+            self.remember_marker(&timed);
+            Arc::clone(&timed)
+        });
+        Ok(Point::new(event, timed, locked(&self.host_events).clone()))
     }
 
     /// Makes all later work of the stream wait for a point of another stream.
     pub(crate) fn wait_point(&self, point: &Point<V>) -> Result<(), Fault> {
         let inside = self.submit("stream_wait_event")?;
-        inside.ask(|vendor| vendor.wait_event(self.raw, point.event.raw))?;
+        point.event.hold(&inside, self.raw)?;
         locked(&self.host_events).join(&point.host_events);
         Ok(())
     }
@@ -152,7 +160,9 @@ impl<V: Vendor> Stream<V> {
             // SAFETY: the word is pinned memory of `of`, which is freed at the close only. That completes all host events
             // first, and the driver's free waits for the work of `of`. The close waits for a stream of another device
             // too: it drains those that exist, and waits for the end of one that was destroyed (`remember_end`).
-            inside.ask(|vendor| unsafe { vendor.wait_value32(self.raw, address, value) })?;
+            let wait =
+                || inside.ask(|vendor| unsafe { vendor.wait_value32(self.raw, address, value) });
+            self.device.host_waits.submit(promises, wait)?;
             let is_elsewhere = !Arc::ptr_eq(of, &self.device);
             if is_elsewhere && self.is_own {
                 self.waits_elsewhere.store(true, Ordering::Release);
@@ -165,91 +175,13 @@ impl<V: Vendor> Stream<V> {
         Ok(())
     }
 
-    /// Whether all is over; a failure stays until it is synchronized.
-    pub(crate) fn query(&self) -> Result<Progress, Fault> {
-        let (_, now) = self.look("stream_query")?;
-        Ok(now.and(|| locked(&self.host_events).verdict()))
-    }
-
-    /// Makes the calling thread wait for all that is on the stream now. A failure is told once.
-    pub(crate) fn synchronize(&self, limit: Option<Duration>) -> Result<Progress, Fault> {
-        let (ended, host_events) = self.reach_end(limit)?;
-        if !ended.is_over() {
-            return Ok(ended);
-        }
-        locked(&self.host_events).forget(&host_events);
-        if matches!(ended, Progress::Failed(_)) {
-            self.forget_failure();
-        }
-        Ok(ended.and(|| host_events.verdict()))
-    }
-
-    /// Waits as `synchronize` does, but keeps the failure for a later call to report. Returns whether all is over.
-    pub(crate) fn drain(&self, limit: Option<Duration>) -> Result<bool, Fault> {
-        let (ended, _) = self.reach_end(limit)?;
-        if let Progress::Failed(fault) = &ended {
-            locked(&self.host_events).put_first(Promises::broken(fault.clone()));
-        }
-        Ok(ended.is_over())
-    }
-
-    /// An event at the present end that outlives the stream, and its context; none where all is over.
-    pub(crate) fn end_for_good(
-        &self,
-        operation: &'static str,
-    ) -> Result<Option<Arc<NativeEvent<V>>>, Fault> {
-        let (inside, now) = self.look(operation)?;
-        let running = !now.is_over();
-        running
-            .then(|| NativeEvent::record_for_good(self, &inside))
-            .transpose()
-    }
-
-    /// Waits for all that is on the stream now. A stream that nobody else puts work on meanwhile is only asked: a point
-    /// that is recorded for the wait would stand, on one hardware queue, behind what another stream waits for.
-    fn reach_end(&self, limit: Option<Duration>) -> Result<(Progress, Promises), Fault> {
-        let operation = "stream_synchronize";
-        let (deadline, entries) = (Deadline::after(limit), self.entries());
-        let host_events = locked(&self.host_events).clone();
-        let is_left_alone = || {
-            let is_shown = self.is_shown.load(Ordering::Acquire);
-            limit.is_some() && !is_shown && self.entries() == entries
-        };
-        let asked = wait_until(deadline, || {
-            // Anew each time: the device may be lost meanwhile, or the process exit.
-            let (_, now) = self.look(operation)?;
-            Ok((now.is_over() || !is_left_alone()).then_some(now))
-        })?;
-        match asked {
-            Some(Progress::Running) if limit != Some(Duration::ZERO) => {
-                let (event, host_events) = self.end(operation)?;
-                Ok((event.wait(deadline)?, host_events))
-            }
-            asked => Ok((asked.unwrap_or(Progress::Running), host_events)),
-        }
-    }
-
-    /// How far the work is, as the driver answers. Refused while the stream is captured.
-    fn look(&self, operation: &'static str) -> Result<(Entered<'_, V>, Progress), Fault> {
-        let inside = self.enter(operation)?;
-        self.refuse_capture(&inside, operation)?;
-        let now = Progress::ask(&inside, |vendor| vendor.query_stream(self.raw))?;
-        Ok((inside, now))
-    }
-
-    /// How often work was put on the stream.
-    fn entries(&self) -> u64 {
-        self.entries.load(Ordering::Acquire)
-    }
-
     /// Refuses a question about a captured stream: asking the driver would end the capture.
     pub(crate) fn refuse_capture(
         &self,
         inside: &Entered<'_, V>,
         operation: &'static str,
     ) -> Result<(), Fault> {
-        let may_capture = self.is_shown.load(Ordering::Acquire);
-        if may_capture && inside.ask(|vendor| vendor.is_capturing(self.raw))? {
+        if self.is_shown() && inside.ask(|vendor| vendor.is_capturing(self.raw))? {
             let why = "its owner captures the stream";
             return Err(Fault::new(Status::CAPTURING, operation, why));
         }
@@ -275,7 +207,7 @@ impl<V: Vendor> Stream<V> {
     }
 
     /// Makes the driver forget a failure that was reported, unless the stream has new work, or a capture by now.
-    fn forget_failure(&self) {
+    pub(crate) fn forget_failure(&self) {
         let operation = "stream_synchronize";
         let Ok(inside) = self.enter(operation) else {
             return;

@@ -88,7 +88,7 @@ impl<'a, V: Vendor> Site<'a, V> {
         let before = NativeEvent::record(&stream.device, outside, stream.context, stream.raw)?;
         let inside = Entered::new(self.device, self.context)?;
         let raw = inside.ask(Vendor::create_stream)?;
-        let done = inside.ask(|vendor| vendor.wait_event(raw, before.raw));
+        let done = before.hold(&inside, raw);
         let done = done.and_then(|()| work(&inside, raw));
         // Also after a refusal: parts of the work may be on the stream, and the caller's stream waits for them.
         let after = NativeEvent::record(self.device, &inside, self.context, raw);
@@ -159,7 +159,7 @@ pub(crate) fn follow<V: Vendor>(
     stream: u64,
     end: &NativeEvent<V>,
 ) -> Result<(), Fault> {
-    let wait = || inside.ask(|vendor| vendor.wait_event(stream, end.raw));
+    let wait = || end.hold(inside, stream);
     // This thread may be who lets the work go on, so it waits only if a second try fails too.
     wait().or_else(|_| wait()).inspect_err(|_| {
         let _over = end.wait(Deadline::after(None));

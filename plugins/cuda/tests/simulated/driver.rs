@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{c_char, c_int};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use libloading::Library;
 
@@ -35,6 +36,30 @@ impl Driver {
         let made = call!(self.cuCtxCreate_v2(&raw mut context => *mut u64, 0 => u32, device => c_int) -> c_int);
         assert_eq!(made, 0);
         context
+    }
+
+    /// Makes the device's own context the thread's, which holds it from then on.
+    pub(crate) fn enter_primary_context(&self, device: c_int) {
+        let mut context = 0;
+        let made = call!(self.cuDevicePrimaryCtxRetain(&raw mut context => *mut u64, device => c_int) -> c_int);
+        assert_eq!(made, 0);
+        assert_eq!(call!(self.cuCtxPushCurrent_v2(context => u64) -> c_int), 0);
+    }
+
+    pub(crate) fn leave_primary_context(&self, device: c_int) {
+        self.pop();
+        assert_eq!(
+            call!(self.cuDevicePrimaryCtxRelease_v2(device => c_int) -> c_int),
+            0
+        );
+    }
+
+    /// Makes a stream wait until 4 bytes of pinned memory are 1 at least.
+    pub(crate) fn wait_value(&self, stream: u64, address: u64) {
+        let waits = call!(self.cuStreamWaitValue32_v2(
+            stream => u64, address => u64, 1 => u32, 0 => u32
+        ) -> c_int);
+        assert_eq!(waits, 0);
     }
 
     pub(crate) fn current(&self) -> u64 {
@@ -97,6 +122,14 @@ impl Driver {
             &raw mut kind => *mut u32, 2 => c_int, address => u64
         ) -> c_int);
         if told == 0 { Ok(kind) } else { Err(told) }
+    }
+
+    /// Writes 4 bytes of pinned memory.
+    pub(crate) fn write_pinned(address: u64, value: u32) {
+        let at = std::ptr::with_exposed_provenance_mut(usize::try_from(address).unwrap());
+        // SAFETY: 4 aligned bytes of pinned memory that the caller allocated; the device only reads them meanwhile.
+        let flag = unsafe { AtomicU32::from_ptr(at) };
+        flag.store(value, Ordering::SeqCst);
     }
 
     pub(crate) fn free(&self, address: u64) {

@@ -12,6 +12,7 @@
 //! | `faults`, `fault_case`, `fault_cases`, `losses`, `lost_memory` | calls that fail, lost devices |
 //! | `lacking`, `optional` | functions that a driver lacks |
 //! | `broken`, `defects` | a driver layer with one mistake, and what the checker says of each mistake |
+//! | `shared_queues` | waits for a stream whose hardware queue a host event holds |
 //! | `forks` | the child of a fork |
 #![expect(
     unsafe_code,
@@ -50,6 +51,7 @@ mod masks;
 mod memory;
 mod optional;
 mod peers;
+mod shared_queues;
 
 use crossdock::{CostCache, Runtime, RuntimeBuilder};
 use crossdock_over_simulator::{
