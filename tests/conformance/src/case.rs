@@ -21,6 +21,8 @@ pub struct Case {
     pub ending: Option<Ending>,
     /// Whether it is asked where a hook panicked before, after which the host calls none.
     is_behind_a_panic: bool,
+    /// Whether it is checked once more on streams whose native handles are known.
+    is_about_streams: bool,
     check: fn(&Subject<'_>) -> Verdict,
 }
 
@@ -36,6 +38,7 @@ impl Case {
             level: Level::Core,
             ending: None,
             is_behind_a_panic: false,
+            is_about_streams: false,
             check,
         }
     }
@@ -51,6 +54,7 @@ impl Case {
             level: Level::Full,
             ending: None,
             is_behind_a_panic: false,
+            is_about_streams: false,
             check,
         }
     }
@@ -67,6 +71,12 @@ impl Case {
         self
     }
 
+    /// The same, also on streams whose native handles are known: a plugin has to assume that other code uses those.
+    pub(crate) const fn about_streams(mut self) -> Self {
+        self.is_about_streams = true;
+        self
+    }
+
     /// Runs the check on a device. One with an [`ending`](Self::ending) is skipped: [`Ending::run`] runs it.
     /// Behind a hook that panicked nearly all are, of which [`Report::remarks`](crate::Report::remarks) tells.
     #[must_use]
@@ -74,7 +84,21 @@ impl Case {
         if subject.hooks().is_quarantined() && !self.is_behind_a_panic {
             return Outcome::Skipped(AFTER_PANIC.to_owned());
         }
-        (self.check)(subject).into()
+        (self.check)(subject)
+            .and_then(|()| self.check_shown(subject))
+            .into()
+    }
+
+    /// The check on streams whose native handles are known, if it is about streams and they have such handles.
+    fn check_shown(&self, subject: &Subject<'_>) -> Verdict {
+        let shown = self.is_about_streams.then(|| subject.showing_streams());
+        let Some(subject) = shown.flatten() else {
+            return Ok(());
+        };
+        match (self.check)(&subject) {
+            Err(Unmet::Failed(what)) => failed(format!("after `stream_native`: {what}")),
+            Err(Unmet::Skipped(_)) | Ok(()) => Ok(()),
+        }
     }
 }
 

@@ -17,6 +17,8 @@ pub struct Subject<'h> {
     hooks: &'h Hooks,
     device: u32,
     info: DeviceInfo,
+    /// Whether the native handle of each stream is queried.
+    shows_streams: bool,
 }
 
 impl<'h> Subject<'h> {
@@ -29,6 +31,7 @@ impl<'h> Subject<'h> {
             hooks,
             device,
             info: hooks.device_info(device)?,
+            shows_streams: false,
         })
     }
 
@@ -128,7 +131,21 @@ impl<'h> Subject<'h> {
 
     /// Creates a stream.
     pub(crate) fn stream(&self) -> Result<Stream<'h>, Error> {
-        Stream::create(self.hooks, self.device)
+        let made = Stream::create(self.hooks, self.device)?;
+        if self.shows_streams {
+            made.native()?;
+        }
+        Ok(made)
+    }
+
+    /// The same device, with streams whose native handles are known; `None` if its streams have none.
+    pub(crate) fn showing_streams(&self) -> Option<Self> {
+        let is_called = self.hooks.table().streams().is_some() && !self.hooks.is_quarantined();
+        let made = is_called.then(|| self.stream()).and_then(Result::ok)?;
+        made.native().is_ok().then_some(Self {
+            shows_streams: true,
+            ..*self
+        })
     }
 
     /// Creates an event.

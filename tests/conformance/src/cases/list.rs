@@ -9,6 +9,15 @@ use crate::Case;
 #[must_use]
 pub fn cases() -> &'static [Case] {
     static CASES: LazyLock<Vec<Case>> = LazyLock::new(|| {
+        let of_streams = [
+            super::streams::CASES,
+            super::begins::CASES,
+            super::behind::CASES,
+            super::events::CASES,
+            super::failures::CASES,
+        ];
+        let of_streams = of_streams.concat().into_iter().map(Case::about_streams);
+        let of_streams: Vec<_> = of_streams.collect();
         [
             super::life::CASES,
             super::capabilities::CASES,
@@ -18,11 +27,7 @@ pub fn cases() -> &'static [Case] {
             super::strided::CASES,
             super::fill::CASES,
             super::sides::CASES,
-            super::streams::CASES,
-            super::begins::CASES,
-            super::behind::CASES,
-            super::events::CASES,
-            super::failures::CASES,
+            &of_streams,
             super::wrap::CASES,
             super::host_calls::CASES,
             super::async_memory::CASES,
