@@ -152,7 +152,7 @@ impl<'a> Accesses<'a> {
         for (memory, access) in self.each() {
             let stream = on.as_ref().and_then(WorkStream::callers_own);
             let entry = Work {
-                stream: stream.map(Stream::to_remember),
+                stream: stream.map(Stream::to_record_later),
                 end: Err(Arc::new(why.clone())),
                 access: on.map_or(Access::Write, |_| access),
                 holds_memory: true,
@@ -186,6 +186,7 @@ impl<'a> MemoryUse<'a> {
 
 /// Remembers work whose end is `event`, after which everything later on `stream` comes.
 fn enter(stream: Option<&Stream>, event: &Event, uses: &[MemoryUse<'_>], holds_memory: bool) {
+    event.poll_later();
     for MemoryUse {
         memory,
         access,
@@ -278,7 +279,7 @@ pub(crate) fn check(stream: Option<&Stream>) -> Result<(), Error> {
 /// [`Error::Hook`]; the failure of that work.
 pub(crate) fn synchronize(stream: Option<&Stream>) -> Result<(), Error> {
     match stream {
-        Some(stream) => stream.record()?.synchronize(None),
+        Some(stream) => stream.record_own()?.synchronize(None),
         None => Ok(()),
     }
 }
@@ -410,7 +411,7 @@ pub(crate) fn note(
 ) -> Result<(), Error> {
     let on_stream = |(memory, access)| MemoryUse::new(memory, access, Some(stream));
     let uses: Vec<_> = accesses.each().map(on_stream).collect();
-    let event = stream.record()?;
+    let event = stream.record_own()?;
     enter(Some(stream), &event, &uses, holds_memory);
     Ok(())
 }

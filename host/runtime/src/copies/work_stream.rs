@@ -64,7 +64,7 @@ impl WorkStream<'_> {
         match self {
             Self::Callers(_) => Ok(()),
             Self::Internal(stream, internal) => internal
-                .wait(&stream.record()?, OnFailure::Inherit)
+                .wait(&stream.record_own()?, OnFailure::Inherit)
                 .map(drop),
         }
     }
@@ -140,7 +140,7 @@ impl WorkStream<'_> {
 
     /// An event for the end of work that is to come.
     pub(super) fn create_end(&self) -> Result<Event, Error> {
-        Event::create(self.device())
+        Event::create_own(self.device())
     }
 
     /// Records the end. As the work is there already, a failure is worth a second try.

@@ -82,11 +82,7 @@ impl LiveStreams {
         let cores = entries.iter().filter_map(|entry| entry.core.upgrade());
         let cores: Vec<_> = cores.collect();
         drop(entries);
-        for core in cores {
-            if let Some(finish) = core.frees.take() {
-                finish(&core);
-            }
-        }
+        cores.iter().for_each(|core| core.finish_frees());
     }
 
     /// Enters a stream; where it is entered and alive already, gives that one. A stream that was created
@@ -149,6 +145,13 @@ impl LiveStreams {
                 native: Some(native),
                 ..entry
             });
+        }
+    }
+
+    /// Takes out a stream that has ended: memories that remember its work may know it for as long as they live.
+    pub(super) fn forget(&self, core: &StreamCore) {
+        if let Some(mut entries) = self.entries() {
+            entries.retain(|entry| !std::ptr::eq(entry.core.as_ptr(), core));
         }
     }
 

@@ -7,6 +7,8 @@
 //! | `listing` | which runtimes list a plugin |
 //! | `plugin_device` | a device of a plugin, before a runtime numbers it |
 //! | `stream_core`, `live_streams` | a stream as its plugin knows it, and those that are alive |
+//! | `ended_streams` | streams without a handle whose work still runs |
+//! | `pending_events` | events of the runtime's own that may be pending |
 //! | `internal_streams` | the pool of streams that the runtime makes for itself |
 //! | `live_objects` | native objects that are alive, with their memory |
 //! | `releases`, `stream_frees` | what is given back once no work uses it; what streams were told to free |
@@ -21,6 +23,7 @@
 //! that end a process (`signals.rs`); no other hook is guarded so. A plugin that opens a runtime
 //! while it is being loaded is told so.
 
+pub(crate) mod ended_streams;
 mod float_mode;
 pub(crate) mod internal_streams;
 pub(crate) mod later_work;
@@ -30,10 +33,13 @@ mod live_streams;
 pub(crate) mod lost_devices;
 pub(crate) mod open_plugins;
 pub(crate) mod peer_links;
+pub(crate) mod pending_events;
 pub(crate) mod plugin;
 pub(crate) mod plugin_device;
 pub(crate) mod releases;
 mod signals;
 pub(crate) mod stream_core;
 pub(crate) mod stream_frees;
+#[cfg(all(test, loom))]
+mod stream_frees_loom_tests;
 pub(crate) mod workers;

@@ -13,6 +13,7 @@ use crossdock_sdk::plugin::read_fixed_text;
 use crate::error::Error;
 use crate::hooks::plugin_hooks::Hooks;
 use crate::plugin_files::{Remark, loaded_copies};
+use crate::plugins::ended_streams::EndedStreams;
 use crate::plugins::internal_streams::InternalStreams;
 use crate::plugins::later_work::LaterWorks;
 use crate::plugins::listing::Runtimes;
@@ -21,6 +22,7 @@ use crate::plugins::live_streams::LiveStreams;
 use crate::plugins::lost_devices::LostDevices;
 use crate::plugins::open_plugins::{self, Inherited};
 use crate::plugins::peer_links::PeerLinks;
+use crate::plugins::pending_events::PendingEvents;
 use crate::plugins::releases::Releases;
 use crate::plugins::workers::Workers;
 use crate::process::process_state;
@@ -88,6 +90,8 @@ pub struct Plugin {
     layers: Vec<Layer>,
     started: OnceLock<Started>,
     internal_streams: InternalStreams,
+    ended_streams: EndedStreams,
+    pending_events: PendingEvents,
     workers: Workers,
     releases: Arc<Releases>,
     later_works: LaterWorks,
@@ -117,6 +121,8 @@ impl Plugin {
             started: OnceLock::new(),
             identity,
             internal_streams: InternalStreams::default(),
+            ended_streams: EndedStreams::default(),
+            pending_events: PendingEvents::default(),
             workers: Workers::default(),
             releases: Arc::default(),
             later_works: LaterWorks::default(),
@@ -369,6 +375,16 @@ impl Plugin {
         &self.internal_streams
     }
 
+    /// Streams that were made here and have no handle any more, while their work runs.
+    pub(crate) const fn ended_streams(&self) -> &EndedStreams {
+        &self.ended_streams
+    }
+
+    /// Events of the runtime's own that may be pending.
+    pub(crate) const fn pending_events(&self) -> &PendingEvents {
+        &self.pending_events
+    }
+
     /// Blocks until all outstanding releases of its memory with a smaller number than `later` are over; `false`
     /// when the deadline passed first, or the process began to exit.
     pub(crate) fn wait_for_releases(&self, later: u64, deadline: Deadline) -> bool {
@@ -429,6 +445,7 @@ impl Drop for Plugin {
             return process_state::leak(std::mem::take(&mut self.workers));
         }
         self.internal_streams.close(&self.hooks);
+        self.ended_streams.close(&self.hooks);
         if let Err(error) = self.hooks.close()
             && !process_state::is_exit_or_fork(&error)
         {

@@ -2,14 +2,14 @@
 
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crossdock_sdk::abi::{Status, StreamHandle};
 
 use crate::error::Error;
 use crate::hooks::plugin_hooks::Hooks;
 use crate::plugins::plugin::Plugin;
-use crate::plugins::stream_frees::Frees;
+use crate::plugins::stream_frees::{Finish, SubmitLock, Submitting};
 use crate::process::process_state;
 
 /// A stream of one device of a plugin. All runtimes have the same: callers of its hooks take the same
@@ -26,22 +26,22 @@ pub(crate) struct StreamCore {
     /// The contract: one submitting call at a time for one stream. Held across hooks that never call back, and
     /// block only where a vendor refuses a call in the middle of a copy. Under it only locks are taken that are
     /// held over no call.
-    submit_lock: Mutex<()>,
+    submit_lock: SubmitLock,
     /// Held while work of another plugin is put between two events of this stream. The submit
     /// lock is taken under it, and where that plugin has no host events its holder blocks until the stream's
     /// earlier work is over.
     foreign_lock: Mutex<()>,
-    pub(crate) frees: Frees,
     /// How many waits told of a failure of its work, or may be about to.
     tellers: AtomicU64,
-    /// How many [`Hold`]s there are that keep its owner from ending it.
+    /// How many counted [`Hold`]s there are.
     holders: AtomicUsize,
-    /// Whether its owner may have ended it, and the plugin has its handle back. Set under the submit lock.
+    /// Whether the last counted hold was dropped, and the plugin has the handle back. Set under the submit lock.
     is_left: AtomicBool,
 }
 
-/// A stream in somebody's hand. The owner of a stream of others keeps it until the last who has it lets go, and no
-/// longer: then the plugin gets its handle back, whatever the memories still remember of the stream's work.
+/// A handle to a stream. When the last counted one is dropped the stream ends: one that was made here is destroyed, and
+/// the owner of a stream of others may end it. Memories remember a stream's work by an uncounted one: they know the
+/// stream again, and do not keep it.
 #[derive(Debug)]
 pub(crate) struct Hold {
     core: Arc<StreamCore>,
@@ -58,9 +58,9 @@ impl Hold {
         }
     }
 
-    /// One more of a stream that is known; none where its owner may have ended it.
+    /// One more of a stream that is known; none where it has ended.
     pub(crate) fn of(core: Arc<StreamCore>) -> Option<Self> {
-        let may_be_gone = core.is_of_others();
+        let may_be_gone = core.origin != Origin::Default;
         let more = |count: usize| (count > 0 || !may_be_gone).then(|| count.saturating_add(1));
         let (success, failure) = (Ordering::AcqRel, Ordering::Acquire);
         let is_held = core.holders.fetch_update(success, failure, more).is_ok();
@@ -78,7 +78,7 @@ impl Hold {
         Self::of(core)
     }
 
-    /// The same stream, which its owner may end all the same.
+    /// The same stream, which may end all the same.
     pub(crate) fn uncounted(&self) -> Self {
         Self {
             core: Arc::clone(&self.core),
@@ -146,9 +146,8 @@ impl StreamCore {
             handle,
             native: None,
             origin,
-            submit_lock: Mutex::new(()),
+            submit_lock: SubmitLock::default(),
             foreign_lock: Mutex::new(()),
-            frees: Frees::default(),
             tellers: AtomicU64::new(0),
             holders: AtomicUsize::new(0),
             is_left: AtomicBool::new(false),
@@ -182,21 +181,63 @@ impl StreamCore {
     /// Calls hooks that submit to this stream, one caller at a time.
     ///
     /// # Errors
-    /// Those of the call; `UNSUPPORTED` where the stream is of others and may be gone.
+    /// Those of the call; `UNSUPPORTED` where the stream has ended.
     pub(crate) fn with_submit_lock<T>(
         &self,
         call: impl FnOnce(StreamHandle) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let _lock = self.lock(&self.submit_lock);
-        if self.is_left() {
-            let why = "everybody let go of this stream of others, and it may be gone";
-            let hooks = self.plugin.hooks();
-            return Err(hooks.failure("use a stream", Status::UNSUPPORTED, why));
-        }
+        let _submitting = self.submitting();
+        self.check_not_left()?;
         call(self.handle)
     }
 
-    /// Whether everybody let go of it, a stream of others: its owner may have ended it.
+    /// Submits a free, and notes it under the same lock for those who wait for releases: `finish` makes the note.
+    ///
+    /// # Errors
+    /// As [`StreamCore::with_submit_lock`].
+    pub(crate) fn submit_free(
+        &self,
+        finish: impl FnOnce() -> Finish,
+        free: impl FnOnce(StreamHandle) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let submitting = self.submitting();
+        self.check_not_left()?;
+        if let Some(mut submitting) = submitting {
+            submitting.note_free(finish);
+            return free(self.handle);
+        }
+        free(self.handle)
+    }
+
+    /// Records where the stream is past what it was told to free so far, for those who wait for releases.
+    pub(super) fn finish_frees(&self) {
+        if self.submit_lock.is_noted() {
+            self.finish_frees_under(self.submitting());
+        }
+    }
+
+    fn finish_frees_under(&self, submitting: Option<Submitting<'_>>) {
+        let finish = |mut submitting: Submitting<'_>| Some(submitting.take_note()?(self.handle));
+        // Called without the lock.
+        if let Some(let_go_on) = submitting.and_then(finish) {
+            let_go_on();
+        }
+    }
+
+    fn submitting(&self) -> Option<Submitting<'_>> {
+        self.may_lock().then(|| self.submit_lock.lock())
+    }
+
+    fn check_not_left(&self) -> Result<(), Error> {
+        if self.is_left() {
+            let why = "the last handle to this stream was dropped";
+            let hooks = self.plugin.hooks();
+            return Err(hooks.failure("use a stream", Status::UNSUPPORTED, why));
+        }
+        Ok(())
+    }
+
+    /// Whether the last counted hold was dropped.
     pub(crate) fn is_left(&self) -> bool {
         self.is_left.load(Ordering::Acquire)
     }
@@ -205,27 +246,25 @@ impl StreamCore {
         self.origin == Origin::Wrapped
     }
 
-    /// Whoever had it in hand let go. A stream of others may be gone from then on, and its vendor's context with it. So
-    /// what is still to be put on it is put there now, and its plugin gives up what it keeps for it; a call that another
-    /// thread is making is over when this returns.
+    /// Ends a stream whose last counted hold was dropped; the device keeps its default stream. A stream of others may be
+    /// gone from then on, and its vendor's context with it. So what is still to be put on it is put there now, and its
+    /// plugin gives up what it keeps for it; a call that another thread is making is over when this returns.
     fn leave(&self) {
         let is_callable = !process_state::exiting() && !self.plugin.hooks().is_forked();
-        if !self.is_of_others() || !is_callable {
+        if self.origin == Origin::Default || !is_callable {
             return;
         }
-        loop {
-            if let Some(finish) = self.frees.take() {
-                finish(self);
-            }
-            let _lock = self.lock(&self.submit_lock);
-            // A free is noted before it is submitted.
-            if !self.frees.is_noted() {
-                self.is_left.store(true, Ordering::Release);
-                break;
-            }
+        let submitting = self.submitting();
+        self.is_left.store(true, Ordering::Release);
+        self.finish_frees_under(submitting);
+        self.plugin.streams().forget(self);
+        // From now on no hook is called with it, but for one that was made here and still has work.
+        if self.is_of_others() {
+            destroy(self.plugin.hooks(), self.handle);
+        } else {
+            let ended = self.plugin.ended_streams();
+            ended.end(self.plugin.hooks(), self.device, self.handle);
         }
-        // From now on no hook is called with it.
-        destroy(self.plugin.hooks(), self.handle);
     }
 
     /// Puts work of another plugin between two events of this stream, one caller at a time. Inside,
@@ -234,15 +273,17 @@ impl StreamCore {
         &self,
         call: impl FnOnce() -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let _lock = self.lock(&self.foreign_lock);
+        let lock = || self.foreign_lock.lock();
+        let _lock = self
+            .may_lock()
+            .then(|| lock().unwrap_or_else(PoisonError::into_inner));
         call()
     }
 
-    /// In the child of a fork a thread that the child does not have may hold the lock; no hook is
+    /// In the child of a fork a thread that the child does not have may hold a lock; no hook is
     /// called there.
-    fn lock<'a>(&self, lock: &'a Mutex<()>) -> Option<MutexGuard<'a, ()>> {
-        let is_forked = self.plugin.hooks().is_forked();
-        (!is_forked).then(|| lock.lock().unwrap_or_else(PoisonError::into_inner))
+    fn may_lock(&self) -> bool {
+        !self.plugin.hooks().is_forked()
     }
 }
 
@@ -260,14 +301,14 @@ impl std::fmt::Debug for StreamCore {
 
 impl Drop for StreamCore {
     fn drop(&mut self) {
-        if let Some(frees) = self.frees.last() {
+        if let Some(finish) = self.submit_lock.last_note() {
             if process_state::exiting() || self.plugin.hooks().is_forked() {
-                let _nobody_waits = ManuallyDrop::new(frees);
+                let _nobody_waits = ManuallyDrop::new(finish);
             } else {
-                frees(self);
+                finish(self.handle)();
             }
         }
-        // A wrapped one ends as the plugin's handle only, and has ended where everybody let go of it before.
+        // One that was never held, or at exit and in the child of a fork.
         if self.origin != Origin::Default && !self.is_left() {
             destroy(self.plugin.hooks(), self.handle);
         }

@@ -1,51 +1,81 @@
-//! What a stream was told to free, for those who wait for releases: its plugin frees it when the
-//! stream comes to that, and tells nobody.
+//! A stream's submit lock, and what the stream was told to free, for those who wait for releases: its plugin frees it
+//! when the stream comes to that, and tells nobody.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
 
-use crate::plugins::stream_core::StreamCore;
+#[cfg(not(loom))]
+use std::sync::{
+    Mutex, MutexGuard,
+    atomic::{AtomicBool, Ordering},
+};
 
-/// Lets those who wait for releases go on once the stream is past all that it was told to free so far. It
-/// holds a place among its plugin's outstanding releases until then.
-pub(crate) type Finish = Box<dyn FnOnce(&StreamCore) + Send>;
+#[cfg(loom)]
+use loom::sync::{
+    Mutex, MutexGuard,
+    atomic::{AtomicBool, Ordering},
+};
 
-/// What a stream was told to free: one place among its plugin's outstanding releases, until somebody asks
-/// when the stream is past its frees.
-#[derive(Default)]
-pub(crate) struct Frees {
-    /// Whether there is a place: one more free takes no lock then.
+use crossdock_sdk::abi::StreamHandle;
+
+/// Records where the stream is past all that it was told to free so far, under the submit lock. What it gives lets those
+/// who wait for releases go on once the stream is there, and is called without the lock. Until then there is a place among
+/// the plugin's outstanding releases.
+pub(crate) type Finish = Box<dyn FnOnce(StreamHandle) -> Box<dyn FnOnce()> + Send>;
+
+/// The submit lock of a stream. Under it is the note of frees: one place among the plugin's outstanding releases, until
+/// somebody asks when the stream is past its frees. A free is noted and submitted under one lock, and a note is taken out
+/// and the stream's end recorded under one lock. So each wait for releases finds all earlier frees.
+pub(crate) struct SubmitLock<F = Finish> {
+    /// Whether there is a note: a wait for releases takes the lock only then.
     is_noted: AtomicBool,
-    finish: Mutex<Option<Finish>>,
+    note: Mutex<Option<F>>,
 }
 
-impl Frees {
-    /// Notes that the stream was told to free memory.
-    pub(crate) fn note(&self, finish: impl FnOnce() -> Finish) {
-        if self.is_noted.load(Ordering::Acquire) {
-            return;
+/// The lock, held.
+pub(crate) struct Submitting<'a, F = Finish> {
+    is_noted: &'a AtomicBool,
+    note: MutexGuard<'a, Option<F>>,
+}
+
+impl<F> Default for SubmitLock<F> {
+    fn default() -> Self {
+        Self {
+            is_noted: AtomicBool::new(false),
+            note: Mutex::new(None),
         }
-        let mut noted = self.finish.lock().unwrap_or_else(PoisonError::into_inner);
-        // Made under the lock: a wait for its place finds it here.
-        noted.get_or_insert_with(finish);
-        self.is_noted.store(true, Ordering::Release);
+    }
+}
+
+impl<F> SubmitLock<F> {
+    pub(crate) fn lock(&self) -> Submitting<'_, F> {
+        Submitting {
+            is_noted: &self.is_noted,
+            note: self.note.lock().unwrap_or_else(PoisonError::into_inner),
+        }
     }
 
-    /// Whether there is a place that nobody took out.
+    /// Whether there is a note of frees.
     pub(crate) fn is_noted(&self) -> bool {
         self.is_noted.load(Ordering::Acquire)
     }
 
-    /// Takes the place out: a free after this has another one.
-    pub(crate) fn take(&self) -> Option<Finish> {
-        let mut noted = self.finish.lock().unwrap_or_else(PoisonError::into_inner);
-        self.is_noted.store(false, Ordering::Release);
-        noted.take()
+    /// Takes the note out without the lock, which in the child of a fork may be held for ever.
+    pub(crate) fn last_note(&mut self) -> Option<F> {
+        let note = self.note.get_mut();
+        note.unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl<F> Submitting<'_, F> {
+    /// Notes a free, which is submitted under this lock.
+    pub(crate) fn note_free(&mut self, finish: impl FnOnce() -> F) {
+        self.note.get_or_insert_with(finish);
+        self.is_noted.store(true, Ordering::Release);
     }
 
-    /// The same without taking the lock, which in the child of a fork may be held for ever.
-    pub(crate) fn last(&mut self) -> Option<Finish> {
-        let noted = self.finish.get_mut();
-        noted.unwrap_or_else(PoisonError::into_inner).take()
+    /// Takes the note out: a free after this has another one.
+    pub(crate) fn take_note(&mut self) -> Option<F> {
+        self.is_noted.store(false, Ordering::Release);
+        self.note.take()
     }
 }

@@ -186,7 +186,7 @@ impl LinkEnd {
 
     fn synchronize(&self, deadline: Deadline) -> Result<(), Error> {
         match &self.stream {
-            Some(stream) => stream.record()?.synchronize(deadline.left()),
+            Some(stream) => stream.record_own()?.synchronize(deadline.left()),
             None => Ok(()),
         }
     }

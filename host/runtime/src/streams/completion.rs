@@ -151,7 +151,7 @@ fn is_timeout(error: &Error, limit: Option<Duration>) -> bool {
 /// A stream of ours that waits for the event.
 fn waiting_stream(event: &Event) -> Result<InternalStream, Error> {
     let stream = InternalStream::take(event.device())?;
-    stream.wait_for_own(event.handle())?;
+    stream.wait_for_own(event)?;
     Ok(stream)
 }
 

@@ -10,8 +10,8 @@ use crate::error::Error;
 use crate::streams::stream::Stream;
 
 impl Device {
-    /// Blocks the calling thread until the work on all streams that live on it is done, its default stream
-    /// and those of other runtimes among them; `None` is no limit.
+    /// Blocks the calling thread until the work on all its streams is done, its default stream and those of other
+    /// runtimes among them, and work of streams whose last handle was dropped; `None` is no limit.
     ///
     /// # Errors
     /// [`Error::Hook`]: `TIMEOUT`, or the first failure of a stream's work.
@@ -30,6 +30,8 @@ impl Device {
             // A stream that failed, perhaps another runtime's, hides no work of the streams after it.
             outcome = outcome.and(stream.synchronize_for_device(deadline));
         }
+        let ended = self.plugin().ended_streams();
+        outcome = outcome.and(ended.synchronize(self.hooks(), self.index(), deadline));
         if !self.plugin().later_works().wait(self.index(), deadline) {
             let why = "a copy that is made part by part is not over";
             let late = self.hooks().failure("synchronize", Status::TIMEOUT, why);

@@ -1,14 +1,15 @@
 //! Events: points in a stream, and points that the host completes.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use crossdock_sdk::abi::{EventHandle, Status};
 
 use crate::devices::device::Device;
 use crate::error::Error;
+use crate::plugins::pending_events::Pending;
 use crate::process::process_state;
 
 /// A point in a stream's work, or one that the host completes. Clones are the same event.
@@ -31,12 +32,16 @@ pub struct Event {
     inner: Arc<Inner>,
     /// Who may complete it; none where the host does not, and for those who only wait for it.
     _completer: Option<Arc<Completer>>,
+    /// Where a user has it, the plugin's event.
+    _keeper: Option<Arc<Keeper>>,
 }
 
 /// Who completes an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CompletedBy {
     Plugin,
+    /// The same, for an event of this library's own: once it is known to have happened, its plugin gets it back.
+    PluginForUs,
     Host,
     /// It stands for work of other plugins, which a thread of the host submits.
     HostForOthers,
@@ -44,9 +49,12 @@ enum CompletedBy {
 
 impl CompletedBy {
     fn is_host(self) -> bool {
-        self != Self::Plugin
+        matches!(self, Self::Host | Self::HostForOthers)
     }
 }
+
+/// Keeps the plugin's event of one that a user has.
+struct Keeper(Arc<Inner>);
 
 /// Held by those who may complete a host event: it fails when the last of them is gone.
 struct Completer(Arc<Inner>);
@@ -55,6 +63,8 @@ struct Completer(Arc<Inner>);
 struct Inner {
     device: Device,
     handle: EventHandle,
+    /// How many calls use the handle, and 1 for the event itself. At 0 the plugin has it back.
+    users: AtomicUsize,
     /// Seen to have happened, without a failure: nobody needs to ask again.
     happened: AtomicBool,
     /// Known to be over although the work before it failed, which each question is told.
@@ -74,6 +84,48 @@ impl Event {
     pub(crate) fn create(device: &Device) -> Result<Self, Error> {
         let handle = device.hooks().event_create(device.index())?;
         Ok(Self::new(device, handle, CompletedBy::Plugin))
+    }
+
+    /// The same for the end of work that only this library waits for. A few others of that plugin that may have happened
+    /// are queried first.
+    pub(crate) fn create_own(device: &Device) -> Result<Self, Error> {
+        let hooks = device.hooks();
+        if !hooks.is_forked() {
+            let plugin = device.plugin();
+            plugin.pending_events().poll(plugin.releases());
+        }
+        let handle = hooks.event_create(device.index())?;
+        Ok(Self::new(device, handle, CompletedBy::PluginForUs))
+    }
+
+    /// Lets its plugin have it back once it has happened, although nobody waits for it. To be called once it is
+    /// recorded and carries what it has to.
+    pub(crate) fn poll_later(&self) {
+        if self.inner.by == CompletedBy::PluginForUs {
+            let inner: Weak<Inner> = Arc::downgrade(&self.inner);
+            self.device().plugin().pending_events().add(inner);
+        }
+    }
+
+    /// Calls a hook with the handle. Where the plugin has it back the event has happened: then `happened` is the answer.
+    pub(crate) fn with_handle<T>(
+        &self,
+        happened: T,
+        call: impl FnOnce(EventHandle) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        if !self.inner.begin_use() {
+            return Ok(happened);
+        }
+        let _use = Use(&self.inner);
+        call(self.inner.handle)
+    }
+
+    /// The event for a user, who may ask for times: it keeps the plugin's event. None where the plugin has that back,
+    /// since the event has happened.
+    pub(crate) fn for_user(self) -> Option<Self> {
+        let keep = || Arc::new(Keeper(Arc::clone(&self.inner)));
+        let _keeper = Some(self.inner.begin_use().then(keep)?);
+        Some(Self { _keeper, ..self })
     }
 
     /// An event of a device that is pending until [`Event::complete`]. One that is dropped before is
@@ -100,6 +152,7 @@ impl Event {
         let inner = Arc::new(Inner {
             device: device.clone(),
             handle,
+            users: AtomicUsize::new(1),
             happened: AtomicBool::new(false),
             failed: AtomicBool::new(false),
             carried: OnceLock::new(),
@@ -111,6 +164,7 @@ impl Event {
             _completer: by
                 .is_host()
                 .then(|| Arc::new(Completer(Arc::clone(&inner)))),
+            _keeper: None,
             inner,
         }
     }
@@ -121,6 +175,7 @@ impl Event {
         Self {
             inner: Arc::clone(&self.inner),
             _completer: None,
+            _keeper: None,
         }
     }
 
@@ -153,7 +208,8 @@ impl Event {
         if self.is_known_done() {
             return Ok(true);
         }
-        let happened = self.device().hooks().has_happened(self.inner.handle);
+        let ask = |handle| self.device().hooks().has_happened(handle);
+        let happened = self.with_handle(true, ask);
         let happened = happened.map_err(|error| self.or_lost(error))?;
         if happened {
             self.happen()?;
@@ -170,9 +226,8 @@ impl Event {
         if self.is_known_done() {
             return Ok(());
         }
-        self.device()
-            .hooks()
-            .synchronize_event(self.inner.handle, limit)
+        let wait = |handle| self.device().hooks().synchronize_event(handle, limit);
+        self.with_handle((), wait)
             .map_err(|error| self.or_lost(error))?;
         self.happen()
     }
@@ -189,7 +244,10 @@ impl Event {
             self.set_failed();
             return Err(Error::clone(failure));
         }
-        self.inner.happened.store(true, Ordering::Release);
+        let is_first = !self.inner.happened.swap(true, Ordering::AcqRel);
+        if is_first && self.inner.by == CompletedBy::PluginForUs {
+            self.inner.end_use();
+        }
         Ok(())
     }
 
@@ -273,6 +331,18 @@ impl fmt::Debug for Completer {
     }
 }
 
+impl fmt::Debug for Keeper {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Keeper")
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.0.end_use();
+    }
+}
+
 impl Drop for Completer {
     fn drop(&mut self) {
         // Where nobody else has it, it is destroyed now, by which its plugin can say why it failed.
@@ -283,10 +353,62 @@ impl Drop for Completer {
     }
 }
 
+/// A call that uses the handle of an event.
+struct Use<'a>(&'a Inner);
+
+impl Drop for Use<'_> {
+    fn drop(&mut self) {
+        self.0.end_use();
+    }
+}
+
+impl Pending for Inner {
+    fn poll(self: Arc<Self>) -> bool {
+        let event = Event {
+            inner: self,
+            _completer: None,
+            _keeper: None,
+        };
+        matches!(event.is_done(), Ok(true))
+    }
+}
+
 impl Inner {
+    /// Keeps the plugin's event until [`Inner::end_use`]; false where the plugin has it back.
+    fn begin_use(&self) -> bool {
+        let more = |users: usize| (users > 0).then(|| users.saturating_add(1));
+        let (success, failure) = (Ordering::AcqRel, Ordering::Acquire);
+        self.users.fetch_update(success, failure, more).is_ok()
+    }
+
+    fn end_use(&self) {
+        if self.users.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.destroy();
+        }
+    }
+
     /// Whether only the host could end it, and has not.
     fn is_pending_by_host(&self) -> bool {
         self.by.is_host() && !self.completed.load(Ordering::Acquire)
+    }
+
+    /// Gives it back to its plugin.
+    fn destroy(&self) {
+        let hooks = self.device.hooks();
+        let ended = if self.by.is_host() {
+            hooks.host_event_destroy(self.handle)
+        } else {
+            hooks.event_destroy(self.handle)
+        };
+        if let Err(error) = ended
+            && !process_state::is_exit_or_fork(&error)
+        {
+            // It is still alive, and may have waiters.
+            if self.is_pending_by_host() {
+                self.fail();
+            }
+            log::error!(target: "crossdock::stream", "{error}: {}", error.why());
+        }
     }
 
     /// Completes it with a failure. One that cannot be completed fails when it is destroyed.
@@ -304,20 +426,8 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        let hooks = self.device.hooks();
-        let ended = if self.by.is_host() {
-            hooks.host_event_destroy(self.handle)
-        } else {
-            hooks.event_destroy(self.handle)
-        };
-        if let Err(error) = ended
-            && !process_state::is_exit_or_fork(&error)
-        {
-            // It is still alive, and may have waiters.
-            if self.is_pending_by_host() {
-                self.fail();
-            }
-            log::error!(target: "crossdock::stream", "{error}: {}", error.why());
+        if *self.users.get_mut() > 0 {
+            self.destroy();
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crossdock_sdk::abi::{EventHandle, StreamHandle};
+use crossdock_sdk::abi::StreamHandle;
 use crossdock_sdk::deadline::Deadline;
 
 use crate::devices::device::Device;
@@ -59,8 +59,9 @@ impl InternalStream {
     ///
     /// # Errors
     /// [`Error::Hook`].
-    pub(crate) fn wait_for_own(&self, event: EventHandle) -> Result<(), Error> {
-        self.device.hooks().stream_wait_event(self.handle, event)
+    pub(crate) fn wait_for_own(&self, event: &Event) -> Result<(), Error> {
+        let hooks = self.device.hooks();
+        event.with_handle((), |event| hooks.stream_wait_event(self.handle, event))
     }
 
     /// Makes what comes later on it wait for an event of any plugin.
@@ -78,7 +79,7 @@ impl InternalStream {
     /// # Errors
     /// [`Error::Hook`].
     pub(crate) fn record(&self) -> Result<Event, Error> {
-        let event = Event::create(&self.device)?;
+        let event = Event::create_own(&self.device)?;
         self.record_to(&event)?;
         Ok(event)
     }

@@ -25,9 +25,14 @@
 //! (`plugins/stream_core.rs`): a `Stream` is a shared core with its one submit lock, and the `Device` of
 //! the one that asked. So equal devices of two runtimes have equal streams, and the second wrap
 //! of a native handle is the first one. The plugin's table of live streams is compared after the
-//! hook returned, and the second handle is given back. Its entries are weak: a stream is found
-//! while somebody holds it (a memory that remembers work on it does), and never longer, since
-//! vendors use handles again.
+//! hook returned, and the second handle is given back. A stream ends when its last handle is dropped, and is not
+//! found from then on, since vendors use handles again. Memories remember its work by an uncounted handle
+//! (`Stream::to_remember`): they know the stream again and do not keep it. Work whose end could not be recorded keeps
+//! the stream until it has one. A stream that ends while its work runs is destroyed once the work is over
+//! (`plugins/ended_streams.rs`), and a wait for the device finds it until then.
+//!
+//! *Events.* A memory keeps the event at the end of its last work for as long as the memory lives. Once such an event is
+//! known to have happened its plugin gets it back (`plugins/pending_events.rs`), so kept tensors keep no driver's events.
 //!
 //! *Waits between plugins.* A stream waits for an event of another plugin through a host event:
 //! one of its own plugin, which the host completes (`wait.rs`). The host event is completed from

@@ -31,7 +31,8 @@ pub(crate) struct OutstandingWork {
 /// What a memory remembers of one piece of work: the event at its end, and what it does.
 #[derive(Debug, Clone)]
 pub(crate) struct Work {
-    /// The stream on which everything later comes after the work; none where there is no such.
+    /// The stream on which everything later comes after the work; none where there is no such. It is kept only while the
+    /// work has no end.
     pub(crate) stream: Option<Stream>,
     /// Happens when the work is over. An error: why there is no such event. Without a stream to record it on
     /// nobody will ever tell. Clones share the error, by which work without an event is known again.
@@ -90,10 +91,17 @@ impl Work {
     fn record_later(&self) -> Option<Event> {
         let internal = self.unrecorded_on.as_ref();
         let recorded = match &self.stream {
-            Some(stream) => stream.record(),
+            Some(stream) => stream.record_own(),
             None => internal?.record(),
         };
         recorded.ok()
+    }
+
+    /// Gives work its end, for which its stream is no longer kept.
+    fn set_end(&mut self, end: &Event) {
+        self.end = Ok(end.clone());
+        self.stream = self.stream.as_ref().map(Stream::to_remember);
+        self.unrecorded_on = None;
     }
 
     /// Whether the event is at the end of the work.
@@ -179,14 +187,16 @@ impl OutstandingWork {
             if work.access.is_write() && has_told {
                 event.carry(why);
             }
+            event.poll_later();
             // Once and for all: the next event would come after what is on the stream by then.
             let is_it = |old: &&mut Work| matches!(&old.end, Err(its) if Arc::ptr_eq(its, why));
+            // Dropped after the lock: a stream that was kept for this may end with it.
+            let mut kept = Vec::new();
             for old in self.works().iter_mut().filter(is_it) {
-                old.end = Ok(event.clone());
-                old.unrecorded_on = None;
+                kept.push(old.clone());
+                old.set_end(&event);
             }
-            work.end = Ok(event);
-            work.unrecorded_on = None;
+            work.set_end(&event);
         }
         work
     }
@@ -349,8 +359,8 @@ impl OutstandingWork {
         }
         match ends.as_slice() {
             [] => Ok(None),
-            [only] => Ok(Some(only.clone())),
-            [.., last] => all_of(&ends, last.device()).map(Some),
+            [only] => Ok(only.clone().for_user()),
+            [.., last] => all_of(&ends, last.device()).map(Event::for_user),
         }
     }
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crossdock_sdk::abi::{DefaultStream, EventHandle, Status, StreamHandle};
+use crossdock_sdk::abi::{DefaultStream, Status, StreamHandle};
 use crossdock_sdk::deadline::Deadline;
 
 use crate::devices::device::Device;
@@ -16,8 +16,8 @@ use crate::streams::event::Event;
 use crate::streams::stream_frees;
 use crate::streams::wait::{self, OnFailure, WaitMethod};
 
-/// An ordered queue of work on one device. Clones are the same stream; what is on it completes also
-/// after the last clone was dropped. Equal devices of two runtimes have equal streams.
+/// An ordered queue of work on one device. Clones are the same stream. When the last clone is dropped the stream is
+/// destroyed; work on it still completes, and tensors that it works on do not keep it. Equal devices of two runtimes have equal streams.
 ///
 /// ```
 /// use crossdock::{Event, Runtime, Stream};
@@ -46,6 +46,7 @@ impl Stream {
     pub fn new(device: &Device) -> Result<Self, Error> {
         device.check_listed("stream_create")?;
         device.check_not_lost("stream_create")?;
+        device.plugin().ended_streams().destroy_idle(device.hooks());
         let created = device.hooks().stream_create(device.index());
         let handle = created.inspect_err(|error| device.notice_lost(error))?;
         Self::enter(device, handle, Origin::Created)
@@ -127,10 +128,19 @@ impl Stream {
         &self.1
     }
 
-    /// The same stream, to remember its work by. Where it is a stream of others, its owner may end it once the last
-    /// other clone is gone: nothing is put on it from then on.
+    /// The same stream, to remember its work by. It ends when the last other clone is dropped, and nothing is put on it
+    /// from then on.
     pub(crate) fn to_remember(&self) -> Self {
         Self(self.0.uncounted(), self.device().clone())
+    }
+
+    /// The same stream, to record the end of its work later. A stream that was made here lives until then; the owner of a
+    /// stream of others may end it.
+    pub(crate) fn to_record_later(&self) -> Self {
+        match self.is_of_others() {
+            true => self.to_remember(),
+            false => self.clone(),
+        }
     }
 
     /// Refuses a stream that was inherited, for calls that may have nothing to put on it: any other is
@@ -165,6 +175,13 @@ impl Stream {
         Ok(event)
     }
 
+    /// The same for an event that only this library waits for.
+    pub(crate) fn record_own(&self) -> Result<Event, Error> {
+        let event = Event::create_own(self.device())?;
+        self.record_to(&event)?;
+        Ok(event)
+    }
+
     /// Records an event of the device at its present end.
     pub(crate) fn record_to(&self, event: &Event) -> Result<(), Error> {
         self.with_submit_lock(|handle| self.device().hooks().event_record(event.handle(), handle))
@@ -192,8 +209,11 @@ impl Stream {
     }
 
     /// Waits for an event of the stream's own plugin.
-    fn wait_for_own(&self, event: EventHandle) -> Result<(), Error> {
-        self.with_submit_lock(|handle| self.device().hooks().stream_wait_event(handle, event))
+    fn wait_for_own(&self, event: &Event) -> Result<(), Error> {
+        let hooks = self.device().hooks();
+        self.with_submit_lock(|stream| {
+            event.with_handle((), |event| hooks.stream_wait_event(stream, event))
+        })
     }
 
     /// Blocks the calling thread until its work is done; `None` is no limit.
@@ -214,7 +234,7 @@ impl Stream {
             return self.synchronize(deadline.left());
         }
         let _place = Outstanding::new(self.device().plugin().releases());
-        let ended = match self.record() {
+        let ended = match self.record_own() {
             // It makes no events, or none any more.
             Err(error) if error.is_unsupported() || error.status() == Some(Status::RETIRED) => {
                 self.ask_until_idle(deadline)
@@ -274,9 +294,15 @@ impl Stream {
         self.0.is_of_others()
     }
 
-    /// Notes that it is told to free memory, for those who wait for releases.
-    pub(crate) fn note_free(&self) {
-        stream_frees::note(&self.0, self.device());
+    /// Frees memory of its device by `free`, which submits that to it. Those who wait for releases wait for that too.
+    ///
+    /// # Errors
+    /// [`Error::Hook`].
+    pub(crate) fn free(
+        &self,
+        free: impl FnOnce(StreamHandle) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        stream_frees::submit(&self.0, self.device(), free)
     }
 
     /// Puts work of another plugin between two events of this stream, one caller at a time.

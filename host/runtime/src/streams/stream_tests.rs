@@ -95,7 +95,7 @@ fn streams_that_ended_leave_nothing() {
         drop(wrap(&device, native));
     }
     let left = format!("{:?}", device.plugin().streams());
-    assert_eq!(left.matches("Entry {").count(), 1, "{left}");
+    assert_eq!(left.matches("Entry {").count(), 0, "{left}");
 }
 
 #[test]
@@ -215,21 +215,110 @@ fn a_stream_that_is_made_is_never_taken_for_one_that_lost_its_number() {
     assert_eq!(Stream::find(&device, native), Some(fresh));
 }
 
-#[test]
-fn a_mark_of_order_keeps_a_stream_of_ours_and_none_of_others() {
-    let device = device(&test_plugin_streams::plugin::<21>());
+/// A tensor of a device.
+fn tensor(device: &Device) -> Tensor {
     let layout = Layout::compact(Dtype::UINT8, &[8]).unwrap();
-    let tensor = Tensor::empty(&device, &layout).unwrap();
-    let (own, others) = (Stream::new(&device).unwrap(), wrap(&device, 77));
+    Tensor::empty(device, &layout).unwrap()
+}
+
+#[test]
+fn a_record_of_work_keeps_no_stream() {
+    let (device, given) = (device(&test_plugin_streams::plugin::<21>()), given::<21>());
+    let tensor = tensor(&device);
+    let (own, foreign) = (Stream::new(&device).unwrap(), wrap(&device, 77));
     let native = own.native_handle().unwrap();
     tensor.written_on(&own).unwrap();
-    tensor.written_on(&others).unwrap();
-    drop((own, others));
-    assert!(Stream::find(&device, native).is_some());
-    assert!(Stream::find(&device, 77).is_none());
-    // A wait for the work takes it out.
-    tensor.synchronize(None).unwrap();
+    tensor.written_on(&foreign).unwrap();
+    drop((own, foreign));
+    assert!(given.live().is_empty(), "both handles went back");
     assert!(Stream::find(&device, native).is_none());
+    assert!(Stream::find(&device, 77).is_none());
+    let left = format!("{:?}", device.plugin().streams());
+    assert_eq!(left.matches("Entry {").count(), 0, "{left}");
+    tensor.synchronize(None).unwrap();
+}
+
+#[test]
+fn work_without_an_end_keeps_its_stream_until_it_has_one() {
+    let (device, given) = (device(&test_plugin_streams::plugin::<66>()), given::<66>());
+    let (from, to) = (tensor(&device), tensor(&device));
+    let stream = Stream::new(&device).unwrap();
+    given.refused_records.store(2, SeqCst);
+    to.copy_from(&from, Some(&stream)).unwrap_err();
+    drop(stream);
+    assert_eq!(given.live().len(), 1, "its end can be recorded later");
+    to.synchronize(None).unwrap();
+    assert!(!given.live().is_empty(), "the read has no end yet");
+    from.ready_on(&Stream::default_of(&device).unwrap())
+        .unwrap();
+    from.wait_to_write(&Stream::default_of(&device).unwrap())
+        .unwrap();
+    assert!(given.live().is_empty());
+}
+
+#[test]
+fn a_busy_stream_without_a_handle_is_destroyed_once_its_work_is_over() {
+    let (device, given) = (device(&test_plugin_streams::plugin::<67>()), given::<67>());
+    let busy = Stream::new(&device).unwrap();
+    let native = busy.native_handle().unwrap();
+    let handle = *given.live().keys().next().unwrap();
+    given.busy.store(handle, SeqCst);
+    drop(busy);
+    assert!(given.live().contains_key(&handle), "its work runs");
+    assert!(Stream::find(&device, native).is_none());
+    // Each stream that is made or dropped looks for those that are over.
+    drop(Stream::new(&device).unwrap());
+    assert!(given.live().contains_key(&handle));
+    given.busy.store(0, SeqCst);
+    drop(Stream::new(&device).unwrap());
+    assert!(given.live().is_empty());
+}
+
+#[test]
+fn a_device_waits_for_work_of_streams_without_a_handle() {
+    let (device, given) = (device(&test_plugin_streams::plugin::<68>()), given::<68>());
+    for is_failed in [false, true] {
+        let stream = Stream::new(&device).unwrap();
+        let handle = *given.live().keys().next().unwrap();
+        given.busy.store(handle, SeqCst);
+        drop(stream);
+        given.busy.store(0, SeqCst);
+        given
+            .failed
+            .store(if is_failed { handle } else { 0 }, SeqCst);
+        let waited = device.synchronize(None).map_err(|error| error.status());
+        let expected = if is_failed {
+            Err(Some(Status::VENDOR))
+        } else {
+            Ok(())
+        };
+        assert_eq!(waited, expected, "a failure is told");
+        assert!(given.awaited.lock().unwrap().contains(&handle));
+        assert!(given.live().is_empty());
+        device.synchronize(None).unwrap();
+    }
+}
+
+#[test]
+fn the_ends_of_work_that_is_over_go_back_although_tensors_keep_them() {
+    let (device, given) = (device(&test_plugin_streams::plugin::<69>()), given::<69>());
+    let stream = Stream::new(&device).unwrap();
+    let tensors: Vec<_> = (0..1000).map(|_| tensor(&device)).collect();
+    let mut most = 0;
+    for tensor in &tensors {
+        tensor.written_on(&stream).unwrap();
+        most = most.max(given.events.load(SeqCst));
+    }
+    assert!(most < 64, "{most}");
+    // A user's event, and one that a user has, stay as they are.
+    let own = stream.record().unwrap();
+    tensors[0].written_on(&stream).unwrap();
+    let ready = tensors[0].ready().unwrap().unwrap();
+    let before = given.events.load(SeqCst);
+    assert!(own.is_done().unwrap() && ready.is_done().unwrap());
+    assert_eq!(given.events.load(SeqCst), before);
+    drop((own, ready));
+    assert_eq!(given.events.load(SeqCst), before - 2);
 }
 
 #[test]
@@ -322,9 +411,9 @@ fn streams_without_a_native_are_told_apart() {
 
 #[test]
 fn a_created_stream_is_found_by_its_native_once_a_caller_has_it() {
-    let device = device(&test_plugin_streams::plugin::<66>());
+    let device = device(&test_plugin_streams::plugin::<73>());
     let made = Stream::new(&device).unwrap();
-    assert_eq!(given::<66>().natives.load(SeqCst), 0);
+    assert_eq!(given::<73>().natives.load(SeqCst), 0);
     let native = made.native_handle().unwrap();
     assert_eq!(Stream::find(&device, native), Some(made.clone()));
     assert_eq!(wrap(&device, native), made);
@@ -390,9 +479,10 @@ fn a_stream_of_others_that_nobody_has_in_hand_is_not_used_and_not_found() {
     let another = wrap(&device, 77);
     assert!(another != remembered);
     another.record().unwrap();
-    // One that was made here lives as long as anybody remembers it.
+    // So it is with one that was made here.
     let own = Stream::new(&device).unwrap().to_remember();
-    own.record().unwrap();
+    let refused = own.record().map(drop);
+    assert_eq!(refused.unwrap_err().status(), Some(Status::UNSUPPORTED));
 }
 
 #[test]

@@ -5,8 +5,6 @@
 
 use std::sync::Arc;
 
-use crossdock_sdk::abi::EventHandle;
-
 use crate::devices::device::Device;
 use crate::error::Error;
 use crate::streams::completion::{self, Then};
@@ -68,7 +66,7 @@ pub(crate) fn wait(
     device: &Device,
     event: &Event,
     on_failure: OnFailure,
-    wait_for_own: impl Fn(EventHandle) -> Result<(), Error>,
+    wait_for_own: impl Fn(&Event) -> Result<(), Error>,
 ) -> Result<WaitMethod, Error> {
     if event.is_known_done() {
         return Ok(WaitMethod::Native);
@@ -81,14 +79,14 @@ pub(crate) fn wait(
     }
     let is_own = device.is_of(event.device().plugin());
     if on_failure == OnFailure::Inherit && is_own && !event.carries_failure() {
-        match wait_for_own(event.handle()) {
+        match wait_for_own(event) {
             Err(error) if error.is_unsupported() => {}
             waited => return waited.map(|()| WaitMethod::Native),
         }
     }
     let (method, host_event) = bridge(device, event, on_failure)?;
     if let Some(host_event) = host_event {
-        wait_for_own(host_event.handle())?;
+        wait_for_own(&host_event)?;
     }
     Ok(method)
 }

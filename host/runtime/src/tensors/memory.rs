@@ -9,7 +9,7 @@ use crossdock_sdk::dlpack;
 use crate::devices::device::Device;
 use crate::error::Error;
 use crate::hooks::panics::lend;
-use crate::plugins::releases::{self, Release, RunAtDrop};
+use crate::plugins::releases::{Release, RunAtDrop};
 use crate::process::process_state;
 use crate::streams::completion;
 use crate::streams::event::Event;
@@ -324,16 +324,7 @@ impl Memory {
         if self.device.hooks().table().async_memory().is_none() {
             return Err(unsupported());
         }
-        // A stream of others may be gone before the free is noted, unless that is first; and a part of a release
-        // cannot be noted before it is submitted.
-        let is_part = releases::is_within();
-        if is_part && stream.is_of_others() {
-            return Err(unsupported());
-        }
-        if !is_part {
-            stream.note_free();
-        }
-        let freed = stream.with_submit_lock(|stream| {
+        let freed = stream.free(|stream| {
             // SAFETY: this is the last user, and the stream's own plugin keeps it behind all work: that on
             // the stream, and that on others whose events the stream waits for.
             unsafe { self.device.hooks().free_async(stream, self.address) }
@@ -345,13 +336,7 @@ impl Memory {
                 log_failure(&error);
                 Ok(())
             }
-            Ok(()) => {
-                if is_part {
-                    stream.note_free();
-                }
-                Ok(())
-            }
-            declined => declined,
+            freed => freed,
         }
     }
 

@@ -49,6 +49,8 @@ pub(crate) struct Given {
     pub(crate) busy: AtomicU64,
     /// The handle of a stream of which it cannot say whether its work is over.
     pub(crate) captured: AtomicU64,
+    /// How many records of events it refuses from now on.
+    pub(crate) refused_records: AtomicU64,
     /// The natives of streams that were told to wait.
     pub(crate) waiting: Mutex<Vec<u64>>,
     /// The failures of events, by handle; the others ended well.
@@ -93,6 +95,7 @@ impl Given {
             doubtful: AtomicU64::new(0),
             busy: AtomicU64::new(0),
             captured: AtomicU64::new(0),
+            refused_records: AtomicU64::new(0),
             waiting: Mutex::new(Vec::new()),
             ended: Mutex::new(BTreeMap::new()),
             limits: Mutex::new(Vec::new()),
@@ -183,7 +186,7 @@ fn every(place: &Mutex<Option<Step>>) {
     }
 }
 
-static GIVEN: [Given; 67] = [const { Given::new() }; 67];
+static GIVEN: [Given; 74] = [const { Given::new() }; 74];
 
 /// The handle of the default stream, and its native.
 const DEFAULT: u64 = 1;
@@ -357,7 +360,12 @@ impl<const N: usize> Streams for CountedStreams<N> {
     }
 
     fn event_record(&self, _: EventHandle, _: StreamHandle) -> Result<(), Error> {
-        Ok(())
+        let less = |left: u64| left.checked_sub(1);
+        let refused = &GIVEN[N].refused_records;
+        match refused.fetch_update(SeqCst, SeqCst, less) {
+            Ok(_) => Err(Error::new(Status::VENDOR, "event_record", "it cannot")),
+            Err(_) => Ok(()),
+        }
     }
 
     fn event_query(&self, event: EventHandle) -> Result<(), Error> {
