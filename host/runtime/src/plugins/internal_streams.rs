@@ -52,11 +52,13 @@ impl PooledStream {
     }
 }
 
-/// A wait for a stream, until this is dropped.
+/// A wait for a stream, until this is dropped. Made under the pool's lock, as is the look at it in `claim`. The plugin
+/// may put something on the stream for the wait, and on one hardware queue whoever takes it meanwhile would stand behind
+/// that.
 struct Awaited<'a>(&'a PooledStream);
 
 impl<'a> Awaited<'a> {
-    fn new(stream: &'a PooledStream) -> Self {
+    fn new(_pool: &Pool, stream: &'a PooledStream) -> Self {
         stream.waiters.fetch_add(1, Ordering::AcqRel);
         Self(stream)
     }
@@ -111,17 +113,18 @@ impl InternalStreams {
         at.map(|at| streams.remove(at)).is_some()
     }
 
-    /// Keeps a stream in the pool while somebody waits for it; none where it was taken. The plugin may put something on
-    /// it for the wait, and on one hardware queue whoever takes it meanwhile would stand behind that.
+    /// Keeps a stream in the pool while somebody waits for it; none where it was taken.
     fn keep_for_wait<'a>(&self, one: &'a Kept) -> Option<Awaited<'a>> {
-        let streams = &self.pool().streams;
-        let is_kept = streams.iter().any(|other| other.number == one.number);
-        // Under the lock, as in `claim`.
-        is_kept.then(|| Awaited::new(&one.stream))
+        let pool = self.pool();
+        let is_kept = pool.streams.iter().any(|other| other.number == one.number);
+        is_kept.then(|| Awaited::new(&pool, &one.stream))
     }
 
     pub(crate) fn give_back(&self, stream: Arc<PooledStream>) {
         let mut pool = self.pool();
+        let other =
+            |noted: &Weak<PooledStream>| !std::ptr::eq(noted.as_ptr(), Arc::as_ptr(&stream));
+        pool.unrecorded.retain(other);
         pool.last += 1;
         let number = pool.last;
         pool.streams.push(Kept { number, stream });
@@ -208,24 +211,35 @@ impl InternalStreams {
         deadline: Deadline,
     ) -> Result<(), Error> {
         let mut outcome = Ok(());
-        let mut wait_for = |stream: &PooledStream| {
-            let over = hooks.wait_until_over(stream.handle, deadline);
+        let mut wait_for = |awaited: Awaited<'_>| {
+            let over = hooks.wait_until_over(awaited.0.handle, deadline);
             outcome = std::mem::replace(&mut outcome, Ok(())).and(over);
         };
+        // Before the others: one that is given back meanwhile is among those.
+        for stream in self.unrecorded(device) {
+            self.keep_unrecorded_for_wait(&stream).map(&mut wait_for);
+            let_go(hooks, stream);
+        }
         self.look(hooks, device, usize::MAX, |one| {
             // One that another thread took meanwhile had nothing left to do.
-            if let Some(_awaited) = self.keep_for_wait(one) {
-                wait_for(&one.stream);
-            }
+            self.keep_for_wait(one).map(&mut wait_for);
         });
-        let unrecorded: Vec<_> = self.pool().unrecorded.clone();
-        for one in unrecorded.iter().filter_map(Weak::upgrade) {
-            if one.device == device {
-                wait_for(&one);
-            }
-            let_go(hooks, one);
-        }
         outcome
+    }
+
+    fn unrecorded(&self, device: u32) -> Vec<Arc<PooledStream>> {
+        let noted = &self.pool().unrecorded;
+        let noted = noted.iter().filter_map(Weak::upgrade);
+        noted.filter(|stream| stream.device == device).collect()
+    }
+
+    /// Keeps a stream whose end could not be recorded from being taken while somebody waits for it; none where it was
+    /// given back.
+    fn keep_unrecorded_for_wait<'a>(&self, stream: &'a Arc<PooledStream>) -> Option<Awaited<'a>> {
+        let pool = self.pool();
+        let is_it = |noted: &Weak<PooledStream>| std::ptr::eq(noted.as_ptr(), Arc::as_ptr(stream));
+        let is_noted = pool.unrecorded.iter().any(is_it);
+        is_noted.then(|| Awaited::new(&pool, stream))
     }
 
     /// Destroys the kept streams, before their plugin is closed.

@@ -131,6 +131,39 @@ fn a_wait_for_a_device_leaves_a_stream_alone_that_another_thread_took_meanwhile(
 }
 
 #[test]
+fn a_stream_without_a_recorded_end_is_not_taken_while_it_is_waited_for() {
+    let ([device, _], given) = devices::<70>();
+    let stream = InternalStream::take(&device).unwrap();
+    let handle = stream.handle();
+    stream.note_unrecorded();
+    // Its work gets an end while the device is waited for, and so it goes back.
+    let (kept, other) = (Mutex::new(Some(stream)), device.clone());
+    let taken = Arc::new(Mutex::new(None));
+    let takes = Arc::clone(&taken);
+    let give_back_and_take: Step = Arc::new(move || {
+        drop(kept.lock().unwrap().take());
+        let take = || InternalStream::take(&other).unwrap();
+        let another = std::thread::scope(|scope| scope.spawn(take).join().unwrap());
+        *takes.lock().unwrap() = Some(another);
+    });
+    // The default stream is waited for before.
+    let behind_default: Step = Arc::new(move || {
+        *given.in_stream_synchronize.lock().unwrap() = Some(Arc::clone(&give_back_and_take));
+    });
+    *given.in_stream_synchronize.lock().unwrap() = Some(behind_default);
+    device.synchronize(None).unwrap();
+    let another = taken.lock().unwrap().take().unwrap();
+    assert_ne!(another.handle(), handle, "it was waited for");
+    drop(another);
+    // Given back, it is a stream of the pool like the others: whoever takes it has it alone.
+    let _both = [(); 2].map(|()| InternalStream::take(&device).unwrap());
+    given.awaited.lock().unwrap().clear();
+    device.synchronize(None).unwrap();
+    let awaited = given.awaited.lock().unwrap().clone();
+    assert!(!awaited.contains(&handle.raw()), "{awaited:?}");
+}
+
+#[test]
 fn a_stream_of_ours_that_the_plugin_says_nothing_of_is_not_over() {
     let ([device, _], given) = devices::<50>();
     let [ours] = take(&device);
