@@ -2,15 +2,18 @@
 
     python3 libraries.py FOLDER CORE WORDS
 
-puts those that the words of `CROSSDOCK_SIM` ask for into a folder, made by the C compiler: for `scripts/with-sim`. The
-wheel has them ready-made in `lib`.
+puts those that the words of `CROSSDOCK_SIM` ask for into a folder, made by the C compiler: for `scripts/with-sim`. It
+prints the folder's path. If FOLDER is empty, it makes a new temporary one. The wheel has the libraries ready-made in
+`lib`.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 CORE = "libcrossdock_sim.so"
@@ -63,15 +66,24 @@ def wanted(words: dict[str, str]) -> list[str]:
     return cuda + ([HIP.get(major, f"libamdhip64.so.{major}")] if "rocm" in words else [])
 
 
+def new_folder() -> Path:
+    """Makes a temporary folder that a loader's search path can name: it splits at `:` and `;`, and `$` is special."""
+    for parent in (tempfile.gettempdir(), "/tmp", "/var/tmp", "/dev/shm"):
+        parent = os.path.realpath(parent)
+        if not set(parent) & set(":;$") and os.access(parent, os.W_OK | os.X_OK):
+            return Path(tempfile.mkdtemp(prefix="crossdock-sim-", dir=parent))
+    raise SystemExit("crossdock-sim: no folder for the libraries: set TMPDIR to a path without `:`, `;` and `$`")
+
+
 def make_shell(folder: Path, name: str) -> None:
-    """Makes a shell beside the core, by the C compiler."""
-    options = [f"-Wl,-soname,{name}", "-Wl,--no-as-needed", f"-L{folder}", "-lcrossdock_sim", "-Wl,-rpath,$ORIGIN"]
+    """Makes a shell next to the core, by the C compiler."""
+    options = [f"-Wl,-soname,{name}", "-Wl,--no-as-needed", "-L.", "-lcrossdock_sim", "-Wl,-rpath,$ORIGIN"]
     if name != CUDA:
-        nodes = folder / "hip.map"
-        nodes.write_text("".join(f"{node} {{}};\n" for node in HIP_NODES))
-        options.append(f"-Wl,--version-script={nodes}")
-    command = ["cc", "-shared", "-fPIC", "-o", str(folder / name), "-x", "c", "-", *options]
-    subprocess.run(command, check=True, input=SHELL, text=True)
+        (folder / "hip.map").write_text("".join(f"{node} {{}};\n" for node in HIP_NODES))
+        options.append("-Wl,--version-script=hip.map")
+    command = ["cc", "-shared", "-fPIC", "-o", name, "-x", "c", "-", *options]
+    # In the folder itself, because compilers misread some paths.
+    subprocess.run(command, check=True, input=SHELL, text=True, cwd=folder)
 
 
 def without(core: bytes, names: list[str]) -> bytes:
@@ -97,5 +109,17 @@ def put(folder: Path, core: Path, words: dict[str, str]) -> None:
         link.symlink_to(name)
 
 
+def main(folder: str, core: str, words: str) -> None:
+    """For `scripts/with-sim`."""
+    path = Path(folder) if folder else new_folder()
+    try:
+        put(path, Path(core), words_of(words))
+    except BaseException:
+        if not folder:
+            shutil.rmtree(path, ignore_errors=True)
+        raise
+    print(path)
+
+
 if __name__ == "__main__":
-    put(Path(sys.argv[1]), Path(sys.argv[2]), words_of(sys.argv[3]))
+    main(*sys.argv[1:])

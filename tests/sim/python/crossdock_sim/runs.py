@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -73,7 +72,7 @@ def run(command: list[str], words: Mapping[str, str], environment: Mapping[str, 
     words = {"policy": POLICY, "seed": str(SEED), **words}
     seed, policy = int(words["seed"]), words["policy"]
     command = [word.replace("{seed}", str(seed)) for word in command]
-    folder = Path(tempfile.mkdtemp(prefix="crossdock-sim-"))
+    folder = libraries.new_folder()
     try:
         if why := control.refused_words(core(), libraries.text_of(words)):
             # Nobody wrote that variable.
