@@ -11,9 +11,11 @@
 //! | [`deadline`] | waits with a limit |
 //! | [`log`] | the crate `log`, whose lines a plugin file sends to the host: no plugin names a version of its own |
 //! | [`fence`] | the one place where a panic is stopped |
+//! | [`child`] | child processes, whatever else reaps them |
 //! | [`trust`], [`regular`], [`shown`] | files, folders and texts of others: whose they are, what kind they are, how they are shown |
 
 pub mod abi;
+pub mod child;
 mod chunks;
 pub mod deadline;
 pub mod dlpack;
