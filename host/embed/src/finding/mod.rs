@@ -5,6 +5,7 @@
 //! | `search`, `candidate` | the search, and the places where it looks, in their order |
 //! | `probe`, `probe_cache` | one question to an executable, and answers of earlier processes |
 //! | `shared_library` | where the library of a Python lies, and whether it can be opened here |
+//! | `question` | a question to a Python, as a program that it runs |
 //! | `startup_check` | whether Python starts at all: a failure would end the process |
 //! | `choice`, `reason`, `report` | what was chosen, why another was not, and both for people |
 //! | `requirements` | what a script says that it needs |
@@ -17,6 +18,7 @@ pub(crate) mod candidate;
 pub(crate) mod choice;
 pub(crate) mod probe;
 pub(crate) mod probe_cache;
+pub(crate) mod question;
 pub(crate) mod reason;
 pub(crate) mod report;
 pub(crate) mod requirements;

@@ -5,9 +5,10 @@ use std::fs::File;
 use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use crate::finding::choice::Choice;
+use crate::finding::question;
 
 /// Says what is not installed or too old, a requirement and what is there a line; a line without the
 /// first is the version of Python. Versions and conditions are judged where the environment has
@@ -39,6 +40,7 @@ def parts(wanted):
     parsed = requirements.Requirement(wanted)
     return parsed.name, str(parsed.specifier), parsed.marker is None or parsed.marker.evaluate()
 
+answer = []
 for wanted in settings.get("dependencies", []):
     name, versions, counts = parts(wanted)
     if not name or not counts or name.lower() == "crossdock":
@@ -46,13 +48,14 @@ for wanted in settings.get("dependencies", []):
     try:
         found = version(name)
     except PackageNotFoundError:
-        print(wanted, "", sep="\t")
+        answer.append(wanted + "\t\n")
     else:
         if not fits(versions, found):
-            print(wanted, found, sep="\t")
+            answer.append(f"{wanted}\t{found}\n")
 python = settings.get("requires-python", "")
 if not fits(python, platform.python_version()):
-    print("", python, sep="\t")
+    answer.append(f"\t{python}\n")
+sys.stdout.buffer.write(b"\0crossdock:" + "".join(answer).encode() + b"\0:crossdock\n")
 "##;
 
 /// What a script needs and its environment does not have.
@@ -96,11 +99,11 @@ pub fn missing_requirements(choice: &Choice, script: &Path) -> Missing {
     let mut ask = Command::new(&choice.executable);
     // Not isolated: what the script can import counts, wherever it lies.
     ask.args(["-P", "-c", QUESTION]).arg(script);
-    let why = match ask.stdin(Stdio::null()).output() {
-        Ok(said) if said.status.success() => {
-            return Missing::of(&String::from_utf8_lossy(&said.stdout));
-        }
-        Ok(said) => String::from_utf8_lossy(&said.stderr).into_owned(),
+    let why = match question::ask(ask) {
+        Ok(said) => match question::answer(&said) {
+            Some(answer) => return Missing::of(&String::from_utf8_lossy(answer)),
+            None => question::reason(&said),
+        },
         Err(error) => error.to_string(),
     };
     log::warn!(target: "crossdock::script", "the requirements of {script:?}: {why}");

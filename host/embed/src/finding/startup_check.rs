@@ -1,12 +1,16 @@
 //! Whether Python starts in this environment at all: a failure would end the process that starts it.
 
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use crate::failure::{Failure, Kind};
 use crate::finding::choice::Choice;
+use crate::finding::question;
 
 /// What Python says where it cannot start.
 const FATAL: &str = "Fatal Python error: ";
+
+/// Says that it came so far.
+const QUESTION: &str = r"import sys; sys.stdout.buffer.write(b'\0crossdock:\0:crossdock\n')";
 
 /// Starts the executable once where a variable may keep a Python that works by itself from starting.
 pub(crate) fn starts(choice: &Choice) -> Result<(), Failure> {
@@ -15,17 +19,15 @@ pub(crate) fn starts(choice: &Choice) -> Result<(), Failure> {
         return Ok(());
     }
     let mut command = Command::new(&choice.executable);
-    command.args(["-c", ""]).stdin(Stdio::null());
+    command.args(["-c", QUESTION]);
     let what = format!("start Python as `{}`", choice.executable.display());
     let hint = format!("unset {}, or set it for this Python", steering.join(" or "));
-    match command.output() {
-        Ok(output) if output.status.success() => Ok(()),
-        Ok(output) => {
-            let why = cause(&String::from_utf8_lossy(&output.stderr));
-            Err(Failure::new(Kind::NoPython, what).because(why, hint))
-        }
-        Err(error) => Err(Failure::new(Kind::NoPython, what).because(error.to_string(), hint)),
-    }
+    let why = match question::ask(command) {
+        Ok(said) if question::answer(&said).is_some() => return Ok(()),
+        Ok(said) => cause(&String::from_utf8_lossy(&said)),
+        Err(error) => error.to_string(),
+    };
+    Err(Failure::new(Kind::NoPython, what).because(why, hint))
 }
 
 /// The variables that Python reads at its start.
