@@ -1,6 +1,7 @@
 //! The command line: its flags, and where each subcommand begins.
 
 use clap::{Parser, Subcommand};
+use crossdock_sdk::child;
 
 use crate::{command, exit::Exit, failure::Failure, globals::Globals};
 
@@ -58,6 +59,9 @@ pub(crate) enum Command {
 
 impl Command {
     pub(crate) fn run(&self, globals: &Globals) -> Result<Exit, Failure> {
+        if self.judges_children() {
+            child::reap_alone();
+        }
         match self {
             Self::Devices(arguments) => command::devices::run(arguments, globals),
             Self::Doctor(arguments) => command::doctor::run(arguments, globals),
@@ -75,5 +79,17 @@ impl Command {
             Self::MatrixChild(arguments) => command::matrix::child::run(arguments, globals),
             Self::ProbeChild(arguments) => command::probe::child::run(arguments),
         }
+    }
+
+    /// Whether the exit status of a child is a result. `run` keeps `SIGCHLD` as it is, for its script.
+    const fn judges_children(&self) -> bool {
+        matches!(
+            self,
+            Self::Doctor(_)
+                | Self::Matrix(_)
+                | Self::Conform(_)
+                | Self::ConformChild(_)
+                | Self::ConformEnding(_)
+        )
     }
 }

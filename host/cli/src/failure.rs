@@ -48,6 +48,18 @@ impl Problem {
             "check the path and the permissions",
         )
     }
+
+    /// The system did not take our own output.
+    pub(crate) fn output(error: &io::Error) -> Self {
+        let hint = "check where the output goes";
+        Self::new("write the output", chain(error), hint)
+    }
+
+    /// A child process, or a thread or pipe for it, that the system did not provide.
+    pub(crate) fn child(doing: &str, error: &io::Error) -> Self {
+        let hint = "check the limits on processes, threads and open files: ulimit -a";
+        Self::new(doing, chain(error), hint)
+    }
 }
 
 impl Problem {
@@ -124,17 +136,6 @@ impl From<crossdock_embed::Failure> for Problem {
 impl<P: Into<Problem>> From<P> for Failure {
     fn from(problem: P) -> Self {
         Self::Problem(problem.into())
-    }
-}
-
-impl From<io::Error> for Problem {
-    /// Errors of our own output; those of files say which, by [`Problem::file`].
-    fn from(error: io::Error) -> Self {
-        Self::new(
-            "write the output",
-            chain(&error),
-            "check where the output goes",
-        )
     }
 }
 

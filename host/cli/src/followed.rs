@@ -5,27 +5,29 @@ use std::{
     env,
     fs::File,
     io::{self, BufRead as _, BufReader, PipeReader, PipeWriter, Write as _},
-    os::unix::process::{CommandExt as _, ExitStatusExt as _},
-    process::{Child, Command, ExitStatus, Stdio},
-    sync::mpsc::{self, Receiver},
+    os::unix::process::ExitStatusExt as _,
+    path::PathBuf,
+    process::{Command, ExitStatus, Stdio},
+    sync::{
+        Arc,
+        mpsc::{self, Receiver},
+    },
     thread::{self, JoinHandle},
     time::Duration,
 };
 
-use rustix::{
-    process::{Pid, Signal, WaitId, WaitIdOptions},
-    stdio,
-};
+use crossdock_sdk::child::Child;
+use rustix::stdio;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use crate::{command::probe::command::signal_name, failure::Failure};
+use crate::{command::probe::command::signal_name, failure::Problem};
 
 /// A child, with what it tells and how it ends.
 #[derive(Debug)]
 pub(crate) struct Followed<T> {
-    group: Pid,
+    child: Arc<Child>,
     pub(crate) words: Receiver<Word<T>>,
-    status: JoinHandle<io::Result<ExitStatus>>,
+    end: JoinHandle<io::Result<bool>>,
 }
 
 /// A line of JSON in the pipe.
@@ -38,53 +40,49 @@ pub(crate) enum Word<T> {
 }
 
 impl<T: DeserializeOwned + Send + 'static> Followed<T> {
-    pub(crate) fn start(mut command: Command) -> io::Result<Self> {
+    pub(crate) fn start(command: Command) -> Result<Self, Problem> {
+        Self::started(command)
+            .map_err(|error| Problem::child("start a process for the plugins", &error))
+    }
+
+    fn started(mut command: Command) -> io::Result<Self> {
         let (from_child, pipe) = io::pipe()?;
-        // A group of its own, so that what it starts ends with it.
-        let command = command
-            .stdin(Stdio::null())
-            .stdout(pipe.try_clone()?)
-            .process_group(0);
+        command.stdin(Stdio::null()).stdout(pipe.try_clone()?);
         let words = words(from_child)?;
-        let child = command.spawn()?;
-        let group = Pid::from_child(&child);
-        let status = thread::Builder::new().spawn(move || end_of(child, group, pipe));
-        let status = status.inspect_err(|_| {
-            rustix::process::kill_process_group(group, Signal::KILL).ok();
-        })?;
-        Ok(Self {
-            group,
-            words,
-            status,
-        })
+        // A group of its own, so that what it starts ends with it.
+        let child = Arc::new(Child::start_group(&mut command)?);
+        let waits = Arc::clone(&child);
+        let end = thread::Builder::new().spawn(move || end_of(&waits, pipe))?;
+        Ok(Self { child, words, end })
     }
 
-    /// Ends the child, which has not ended yet, and what it started.
+    /// Ends the child and what it started.
     pub(crate) fn kill(&self) {
-        rustix::process::kill_process_group(self.group, Signal::KILL).ok();
+        self.child.kill();
     }
 
-    pub(crate) fn status(self) -> io::Result<ExitStatus> {
-        let gone = |_| io::Error::other("the thread that waits for the child ended");
-        self.status.join().map_err(gone)?
+    pub(crate) fn status(self) -> Result<ExitStatus, Problem> {
+        self.reaped()
+            .map_err(|error| Problem::child("wait for the process of the plugins", &error))
+    }
+
+    fn reaped(self) -> io::Result<ExitStatus> {
+        let gone = || io::Error::other("the thread that waits for the child ended");
+        self.end.join().map_err(|_panic| gone())??;
+        Arc::into_inner(self.child).ok_or_else(gone)?.status()
     }
 }
 
 /// Waits for the child, ends what it left behind in its group, and puts a last word behind all that
 /// it wrote: what left the group may hold the pipe for as long as it likes.
-fn end_of(mut child: Child, group: Pid, mut pipe: PipeWriter) -> io::Result<ExitStatus> {
-    // The child keeps its number until it is waited for, so the group is still its own.
-    let ended = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-    let waited = rustix::io::retry_on_intr(|| rustix::process::waitid(WaitId::Pid(group), ended));
-    if waited.is_ok() {
-        rustix::process::kill_process_group(group, Signal::KILL).ok();
-    }
-    let status = child.wait();
+fn end_of(child: &Child, mut pipe: PipeWriter) -> io::Result<bool> {
+    let ended = child.ends_within(None);
+    child.kill();
     // The child's last line may have been cut off. Who does not listen any more needs no word.
     pipe.write_all(b"\n")
         .and_then(|()| write(&mut pipe, &Word::<()>::Over))
         .ok();
-    status
+    ended
 }
 
 fn words<T: DeserializeOwned + Send + 'static>(
@@ -109,6 +107,11 @@ fn words<T: DeserializeOwned + Send + 'static>(
     Ok(receive)
 }
 
+/// This program's file, to start it again.
+pub(crate) fn this_program() -> Result<PathBuf, Problem> {
+    env::current_exe().map_err(|error| Problem::child("find the file of this command", &error))
+}
+
 /// How long a child may take until its first word, in which it loads and opens the plugins: a limit of its own,
 /// since drivers take their time, and no shorter one than is asked for what comes then.
 pub(crate) fn start_limit(limit: Duration) -> Duration {
@@ -129,15 +132,16 @@ pub(crate) fn ended(status: ExitStatus) -> String {
 }
 
 /// In the child: keeps stdout for the parent; whatever the plugin prints goes to stderr.
-pub(crate) fn take_stdout() -> Result<File, Failure> {
-    let kept = rustix::io::fcntl_dupfd_cloexec(stdio::stdout(), 3).map_err(io::Error::from)?;
-    stdio::dup2_stdout(stdio::stderr()).map_err(io::Error::from)?;
-    Ok(File::from(kept))
+pub(crate) fn take_stdout() -> Result<File, Problem> {
+    let kept = rustix::io::fcntl_dupfd_cloexec(stdio::stdout(), 3);
+    let kept = kept.and_then(|kept| stdio::dup2_stdout(stdio::stderr()).map(|()| kept));
+    kept.map(File::from)
+        .map_err(|error| Problem::child("keep stdout for the results", &error.into()))
 }
 
 /// In the child: tells the parent something.
-pub(crate) fn tell<T: Serialize>(parent: &mut impl io::Write, told: &T) -> io::Result<()> {
-    write(parent, &Word::Told(told))
+pub(crate) fn tell<T: Serialize>(parent: &mut impl io::Write, told: &T) -> Result<(), Problem> {
+    write(parent, &Word::Told(told)).map_err(|error| Problem::output(&error))
 }
 
 /// Writes one line, in one piece.

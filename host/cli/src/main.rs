@@ -13,6 +13,7 @@ mod progress;
 mod report;
 mod screen;
 mod session;
+mod signals;
 mod table;
 mod temporary;
 mod text;
@@ -25,6 +26,7 @@ use clap::Parser as _;
 use crate::{args::Cli, exit::Exit, failure::Failure};
 
 fn main() -> ExitCode {
+    signals::report_large_files();
     let exit = match run() {
         Ok(exit) => exit,
         Err(Failure::Problem(problem)) => {

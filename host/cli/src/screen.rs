@@ -30,7 +30,7 @@ pub(crate) fn program(text: &str) -> Result<(), Failure> {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         // Nobody reads it any more. The files and the exit code are still asked for.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        written => Ok(written?),
+        written => Ok(written.map_err(|error| Problem::output(&error))?),
     }
 }
 
@@ -42,7 +42,8 @@ pub(crate) fn json<T: serde::Serialize>(value: &T) -> Result<(), Failure> {
 /// The JSON text of a value, with a newline at its end. It may be read on a terminal too, so what JSON
 /// lets stand in a text is written out where it steers one.
 pub(crate) fn json_text<T: serde::Serialize>(value: &T) -> Result<String, Failure> {
-    let text = serde_json::to_string_pretty(value).map_err(io::Error::from)?;
+    let text =
+        serde_json::to_string_pretty(value).map_err(|error| Problem::output(&error.into()))?;
     let mut out = String::with_capacity(text.len() + 1);
     for letter in text.chars() {
         if letter != '\n' && steers(letter) {

@@ -5,7 +5,6 @@ use std::{
     ffi::{CString, c_char, c_int},
     fs::{File, OpenOptions},
     io,
-    mem::MaybeUninit,
     os::unix::{ffi::OsStrExt as _, fs::OpenOptionsExt as _},
     path::{Path, PathBuf},
     ptr,
@@ -16,6 +15,8 @@ use std::{
 };
 
 use crossdock_sdk::fence::fence;
+
+use crate::signals;
 
 /// The names of the files there are. The thread that takes a name out of its place owns it.
 static NAMES: [AtomicPtr<c_char>; 8] = [const { AtomicPtr::new(ptr::null_mut()) }; 8];
@@ -100,26 +101,10 @@ impl Drop for Name {
     }
 }
 
-/// Handles the signals that end a process, unless the parent process has them ignored.
-#[expect(
-    clippy::fn_to_numeric_cast_any,
-    reason = "the C library takes handlers as numbers"
-)]
+/// Handles the signals that end a process.
 fn watch() {
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
-        let mut action = MaybeUninit::<libc::sigaction>::zeroed();
-        // SAFETY: asks for the action and changes none.
-        unsafe { libc::sigaction(signal, ptr::null(), action.as_mut_ptr()) };
-        // SAFETY: zeroed, and every bit pattern of it is an action.
-        let mut action = unsafe { action.assume_init() };
-        if action.sa_sigaction != libc::SIG_DFL {
-            continue;
-        }
-        let handler: extern "C" fn(c_int) = remove_all;
-        action.sa_sigaction = handler as libc::sighandler_t;
-        action.sa_flags = libc::SA_RESETHAND;
-        // SAFETY: the handler makes only calls that a handler may make.
-        unsafe { libc::sigaction(signal, &raw const action, ptr::null_mut()) };
+        signals::handle(signal, remove_all, libc::SA_RESETHAND);
     }
 }
 

@@ -295,8 +295,17 @@ fn round_trip(subject: &Subject<'_>) -> Verdict {
     same_bytes("a round trip", &memory.read(0, BYTES)?, &bytes)
 }
 
-/// Lets `SIGALRM` end this process after a time.
+/// Lets `SIGALRM` end this process after a time, whatever its parent blocks and ignores.
 fn end_after(limit: Duration) {
+    let mut alarm = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: the set is written.
+    unsafe { libc::sigemptyset(alarm.as_mut_ptr()) };
+    // SAFETY: the set is empty, and the signal a valid one.
+    unsafe { libc::sigaddset(alarm.as_mut_ptr(), libc::SIGALRM) };
+    // SAFETY: the set is read during the call, and the mask before is not asked for.
+    unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, alarm.as_ptr(), null_mut()) };
+    // SAFETY: the default action runs no code of this process.
+    unsafe { libc::signal(libc::SIGALRM, libc::SIG_DFL) };
     let it_value = libc::timeval {
         tv_sec: limit.as_secs().try_into().unwrap_or(libc::time_t::MAX),
         tv_usec: limit.subsec_micros().into(),

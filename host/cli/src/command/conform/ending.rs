@@ -15,6 +15,7 @@ use std::{
 use clap::Args;
 use crossdock::{Device, Error};
 use crossdock_conformance::{Outcome, Subject, cases, tell_at_exit};
+use crossdock_sdk::child::Child;
 
 use crate::command::{
     conform::child::Told,
@@ -36,13 +37,17 @@ pub(crate) struct Arguments {
 }
 
 /// How the case ended, in a process of its own.
-pub(super) fn outcome(plugin: &Path, device: u32, case: &str) -> Result<Outcome, Failure> {
+pub(super) fn outcome(plugin: &Path, device: u32, case: &str) -> Result<Outcome, Problem> {
+    ran(plugin, device, case).map_err(|error| Problem::child("run a case in a process", &error))
+}
+
+fn ran(plugin: &Path, device: u32, case: &str) -> io::Result<Outcome> {
     let (mut words, pipe) = io::pipe()?;
     let mut process = Command::new(env::current_exe()?);
     let process = process.arg("conform-ending").arg(plugin);
     let process = process.arg(device.to_string()).arg(case);
-    let status = process.stdin(Stdio::null()).stdout(pipe).status()?;
-    Ok(judged(status, &written(&mut words)?))
+    let child = Child::start(process.stdin(Stdio::null()).stdout(pipe))?;
+    Ok(judged(child.status()?, &written(&mut words)?))
 }
 
 /// What was written into a pipe by now: a process that the plugin left behind may hold it for longer.
@@ -83,7 +88,9 @@ fn judged(status: ExitStatus, words: &str) -> Outcome {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let told = take_stdout()?;
-    tell_at_exit(told.try_clone()?, last_word)?;
+    told.try_clone()
+        .and_then(|told| tell_at_exit(told, last_word))
+        .map_err(|error| Problem::child("notice the exit of the process", &error))?;
     let outcome = run_case(arguments, &told);
     let told = &mut &told;
     match outcome {

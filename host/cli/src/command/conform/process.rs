@@ -20,7 +20,7 @@ use crate::command::{
 };
 use crate::{
     failure::{Failure, Problem},
-    followed::{Followed, Word, ended, start_limit},
+    followed::{Followed, Word, ended, start_limit, this_program},
 };
 
 /// Runs the cases in processes of their own, and never fails, crashes or hangs as they may.
@@ -261,7 +261,7 @@ impl Run<'_> {
 }
 
 fn start(arguments: &Arguments, quiet: bool, finished: usize) -> Result<Followed<Told>, Failure> {
-    let mut command = Command::new(env::current_exe()?);
+    let mut command = Command::new(this_program()?);
     command.arg("conform-child").arg(&arguments.plugin);
     command.args(["--level", arguments.level.name()]);
     command.args(["--skip", &finished.to_string()]);

@@ -1,7 +1,7 @@
 //! The parent's side of `matrix`: a crash or a hang in a pair is that pair's result, and the pairs after
 //! it run in a new process.
 
-use std::{env, process::Command, sync::mpsc::RecvTimeoutError, time::Duration};
+use std::{process::Command, sync::mpsc::RecvTimeoutError, time::Duration};
 
 use crate::command::{
     matrix::child::Told,
@@ -11,7 +11,7 @@ use crate::command::{
 };
 use crate::{
     failure::{Failure, Problem, one_line},
-    followed::{Followed, Word, ended, start_limit},
+    followed::{Followed, Word, ended, start_limit, this_program},
     globals::Globals,
     report::DeviceRow,
 };
@@ -224,7 +224,7 @@ fn start(
     globals: &Globals,
     finished: usize,
 ) -> Result<Followed<Told>, Failure> {
-    let mut command = Command::new(env::current_exe()?);
+    let mut command = Command::new(this_program()?);
     command.args(["matrix-child", "--route", routes]);
     command.args(["--skip", &finished.to_string()]);
     for path in &globals.plugin {

@@ -7,13 +7,13 @@ use std::{
     io::Read,
     os::unix::process::ExitStatusExt as _,
     path::Path,
-    process::{Child, Command, ExitStatus},
-    sync::mpsc::{self, Receiver, RecvTimeoutError},
+    process::{Command, ExitStatus},
+    sync::mpsc::{self, Receiver},
     thread,
     time::Duration,
 };
 
-use rustix::process::{Pid, Signal};
+use crossdock_sdk::child::Child;
 
 use crate::command::{
     probe::child::{Answer, closed},
@@ -45,33 +45,28 @@ fn run(path: &Path, kept: &[OsString], printed: &mut u64) -> io::Result<Result<A
     let mut command = Command::new(env::current_exe()?);
     command.arg("probe-child").args([path, &answer_file]);
     process::prepare(&mut command, kept);
-    let mut child = command.spawn()?;
-    let outputs = [
-        child.stdout.take().map(drain).transpose()?,
-        child.stderr.take().map(drain).transpose()?,
-    ];
-    let id = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    let ended = wait_in_thread(child)?;
+    let (from_stdout, stdout) = io::pipe()?;
+    let (from_stderr, stderr) = io::pipe()?;
+    let outputs = [drain(from_stdout)?, drain(from_stderr)?];
+    let child = Child::start_group(command.stdout(stdout).stderr(stderr))?;
+    // It holds our copies of the ends that write.
+    drop(command);
     let limit = limit();
-    let status = match ended.recv_timeout(limit) {
-        Ok(status) => Some(status?),
-        Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
-    };
-    if let Some(id) = id {
-        // Where the group is gone already there is nothing to end.
-        rustix::process::kill_process_group(id, Signal::KILL).ok();
-    }
+    let has_ended = child.ends_within(Some(limit))?;
+    // What it started ends with it.
+    child.kill();
     let mut last_words = String::new();
-    for output in outputs.into_iter().flatten() {
+    for output in outputs {
         // A process that left the group may hold the pipe for as long as it likes.
         if let Ok((kept, count)) = output.recv_timeout(GRACE) {
             *printed += count;
             last_words = last_line(&kept).unwrap_or(last_words);
         }
     }
-    let Some(status) = status else {
+    if !has_ended {
         return Ok(Err(hung(path, limit)));
-    };
+    }
+    let status = child.status()?;
     let read = |file: &Path| serde_json::from_slice(&std::fs::read(file).ok()?).ok();
     let outcome = match read(&closed(&answer_file)) {
         Some(answer) => Outcome::Closed(Box::new(answer)),
@@ -147,16 +142,6 @@ fn cannot(path: &Path, error: &io::Error) -> Problem {
         error.to_string(),
         hint,
     )
-}
-
-fn wait_in_thread(mut child: Child) -> io::Result<Receiver<io::Result<ExitStatus>>> {
-    let (send, receive) = mpsc::channel();
-    let wait = move || {
-        // Nobody listens any more once the limit is over.
-        drop(send.send(child.wait()));
-    };
-    thread::Builder::new().spawn(wait)?;
-    Ok(receive)
 }
 
 /// Reads, so that the writer never blocks, and keeps the first bytes only. A writer of more than the

@@ -15,11 +15,7 @@ pub(super) fn prepare(command: &mut Command, named: &[OsString]) {
     command
         .env_clear()
         .envs(std::env::vars_os().filter(|(name, _)| passes(name)))
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        // A group of its own, so that what it starts ends with it.
-        .process_group(0);
+        .stdin(Stdio::null());
     // SAFETY: the function makes system calls only, as it must between fork and exec.
     unsafe { command.pre_exec(close_at_exec) };
 }
