@@ -15,10 +15,11 @@ const CPP: Language = Language {
     flags: &["-O1", "-g", "-Wconversion", "-Wshadow"],
 };
 
-const PROGRAMS: [&str; 9] = [
+const PROGRAMS: [&str; 10] = [
     "dtypes",
     "catches",
     "throws",
+    "started",
     "tensors",
     "streams",
     "scripts",
@@ -141,4 +142,23 @@ fn scripts_take_and_give_values() {
         return;
     }
     run("scripts");
+}
+
+/// Python is found without a cache, so a child is started and awaited.
+#[test]
+fn a_host_opens_scripts_however_it_is_started() {
+    if !runner().is_empty() {
+        println!("skipped: a tool would report what Python does");
+        return;
+    }
+    let folder = CPP.build("started", &["-std=c++17"]);
+    let starts = ["ignored", "blocked", "few descriptors", "small files"];
+    let starts = starts.map(|start| (start, "none"));
+    let reaped = ["none", "handler", "thread"].map(|reaper| ("usual", reaper));
+    for (start, reaper) in starts.into_iter().chain(reaped) {
+        println!("{start}, {reaper}");
+        let caches = tempfile::tempdir().unwrap();
+        let cache = caches.path().to_str().unwrap();
+        programs::run(folder.path(), "started", &[cache, reaper, start]);
+    }
 }

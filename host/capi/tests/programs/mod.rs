@@ -36,7 +36,7 @@ impl Language {
     }
 
     /// A folder with the library under the names of an installation, and a program linked with it.
-    fn build(&self, name: &str, flags: &[&str]) -> TempDir {
+    pub(crate) fn build(&self, name: &str, flags: &[&str]) -> TempDir {
         let folder = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink(library(), folder.path().join("libcrossdock.so.1")).unwrap();
         let linked = folder.path().join("libcrossdock.so");
@@ -55,31 +55,36 @@ impl Language {
     /// Compiles and runs a program, which ends with 0, and passes on what it says was skipped.
     pub(crate) fn run(&self, name: &str, flags: &[&str], more: &[&str]) {
         let folder = self.build(name, flags);
-        let words = runner().into_iter().map(PathBuf::from);
-        let mut words = words.chain([folder.path().join("program")]);
-        let mut program = Command::new(words.next().unwrap());
-        program
-            .args(words)
-            .env("LD_LIBRARY_PATH", with_loader_path(folder.path()))
-            .env("CROSSDOCK_COSTS", "off")
-            .env_remove("CROSSDOCK_PLUGIN_PATH");
-        match opencl() {
-            Some(file) => program.arg(file),
-            None if more.is_empty() => &mut program,
-            None => program.arg(""),
-        };
-        let output = program.args(more).output().unwrap();
-        let (out, complaint) = (
-            String::from_utf8_lossy(&output.stdout),
-            String::from_utf8_lossy(&output.stderr),
-        );
-        println!("{out}");
-        assert!(
-            output.status.success(),
-            "{name} {more:?}: {}\n{out}{complaint}",
-            output.status
-        );
+        run(folder.path(), name, more);
     }
+}
+
+/// Runs the program of a folder, which ends with 0.
+pub(crate) fn run(folder: &Path, name: &str, more: &[&str]) {
+    let words = runner().into_iter().map(PathBuf::from);
+    let mut words = words.chain([folder.join("program")]);
+    let mut program = Command::new(words.next().unwrap());
+    program
+        .args(words)
+        .env("LD_LIBRARY_PATH", with_loader_path(folder))
+        .env("CROSSDOCK_COSTS", "off")
+        .env_remove("CROSSDOCK_PLUGIN_PATH");
+    match opencl() {
+        Some(file) => program.arg(file),
+        None if more.is_empty() => &mut program,
+        None => program.arg(""),
+    };
+    let output = program.args(more).output().unwrap();
+    let (out, complaint) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    println!("{out}");
+    assert!(
+        output.status.success(),
+        "{name} {more:?}: {}\n{out}{complaint}",
+        output.status
+    );
 }
 
 /// Runs a compiler, which has nothing to say.
