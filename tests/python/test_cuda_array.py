@@ -103,6 +103,18 @@ def test_rule_118_types_without_a_dtype_are_refused(typestr: Any) -> None:
         xd.as_cuda_array(Described(typestr=typestr))
 
 
+@pytest.mark.parametrize("memory", ["NumPy's", "ours"])
+def test_a_claim_for_host_memory_is_rejected_with_the_name_of_its_class(memory: str) -> None:
+    ours = xd.empty(12, dtype="float32")
+    changes = {"data": (ours.data_ptr(), False)} if memory == "ours" else {}
+    owner = Described(**changes)
+    for take in (xd.as_cuda_array, xd.asarray):
+        with pytest.raises(xd.UnsupportedDeviceError, match="Described` names 0x.*may be host memory"):
+            take(owner)
+    with pytest.raises(xd.UnsupportedDeviceError, match="the description names 0x.*may be host memory"):
+        xd.from_cuda_array_interface(owner.__cuda_array_interface__)
+
+
 def test_rule_115_a_refused_object_is_not_kept() -> None:
     described = Described()
     watch = weakref.ref(described)

@@ -284,31 +284,62 @@ def test_rule_61_a_deferred_view_is_not_read_through_the_table(view: Any) -> Non
             xd.from_dlpack(kind())
     else:
         assert xd.from_dlpack(kind()).shape == (5,)
-    # What is deferred depends on type and layout, which are in the export: it is given back.
-    assert counted.calls == read.deleted == 1
+    # A conjugated tensor is known by its dtype, which is in the export: it is released.
+    assert counted.calls == read.deleted == (view == "is_conj")
 
 
 @pytest.mark.parametrize(
-    ("shape", "strides", "is_asked"),
-    [
-        ((2, 3), (3, 1), False),
-        ((2, 1, 3), (3, 77, 1), False),
-        ((2, 3), (6, 2), True),
-        ((3,), (0,), True),
-        ((1,), (1,), True),
-        ((), (), True),
-    ],
+    ("shape", "strides"),
+    [((2, 3), (3, 1)), ((2, 3), (6, 2)), ((3,), (0,)), ((1,), (1,)), ((), ()), ((0,), (1,))],
 )
-def test_only_what_may_be_imaginary_parts_is_asked_for_negatives(
-    shape: tuple[int, ...], strides: tuple[int, ...], is_asked: bool
+@pytest.mark.parametrize("has_table", [True, False])
+def test_every_tensor_of_a_class_with_sign_bits_is_asked_for_its_negative_bit(
+    shape: tuple[int, ...], strides: tuple[int, ...], has_table: bool
 ) -> None:
-    """Negatives are the imaginary parts of conjugated numbers: they lie apart, or there is one."""
-    counted = Counted(handmade.Forged(shape, strides=strides))
+    forged = handmade.Forged(shape, strides=strides)
     asked: list[object] = []
-    answers = {"is_conj": lambda self: False, "is_neg": lambda self: asked.append(self)}
-    kind = producer_type(counted.table, **answers)
+    members: dict[str, Any] = {
+        "is_conj": lambda self: False,
+        "is_neg": lambda self: asked.append(self),
+        "__dlpack_device__": lambda self: (1, 0),
+        "__dlpack__": lambda self, **_: forged.capsule(),
+    }
+    kind: Any = producer_type(Counted(forged).table, **members) if has_table else type("Foreign", (), members)
     assert xd.from_dlpack(kind()).shape == shape
-    assert len(asked) == is_asked
+    assert len(asked) == 1
+    members["is_neg"] = lambda self: True
+    kind = type("Negated", (kind,), members)
+    for keywords in ({}, {"copy": True}, {"copy": False}, {"device": "cpu"}):
+        with pytest.raises(BufferError, match="resolve_neg"):
+            xd.from_dlpack(kind(), **keywords)
+
+
+@pytest.mark.parametrize("bit", ["conj", "neg"])
+def test_a_description_of_a_tensor_with_a_sign_bit_is_rejected(bit: str) -> None:
+    class Foreign:
+        __cuda_array_interface__ = {"version": 3, "shape": (0,), "typestr": "<c8", "data": (0, False)}
+
+        def is_conj(self) -> bool:
+            return bit == "conj"
+
+        def is_neg(self) -> bool:
+            return bit == "neg"
+
+    for take in (xd.as_cuda_array, xd.asarray):
+        with pytest.raises(BufferError, match=f"resolve_{bit}"):
+            take(Foreign())
+
+
+def test_negated_tensors_of_torch_are_refused_until_they_are_resolved() -> None:
+    torch = pytest.importorskip("torch")
+    whole = torch.arange(6, dtype=torch.float32).reshape(2, 3)
+    complex_ones = torch.ones(2, dtype=torch.complex64)
+    for view in (whole, whole.T, whole[0, :1], torch.nn.Parameter(whole, requires_grad=False), complex_ones):
+        negated = torch._neg_view(view)
+        for take in (xd.from_dlpack, xd.asarray, lambda x: xd.from_dlpack(x, copy=True)):
+            with pytest.raises(BufferError, match="resolve_neg"):
+                take(negated)
+            assert xd.asarray(negated.resolve_neg()).tolist() == negated.tolist()
 
 
 def test_imaginary_parts_of_torch_are_refused_until_they_are_resolved() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from . import _crossdock as xd
-from ._crossdock import CopyRequiredError, Dtype, Tensor, from_dlpack
+from ._crossdock import CopyRequiredError, Dtype, Tensor
 
 # Checkers take this as true; `typing` is not imported, because that costs more than all of this.
 TYPE_CHECKING = False
@@ -37,11 +37,14 @@ def asarray(
     `__array_interface__`, `__array__`, then nested sequences of numbers and of arrays of one dtype,
     which is kept. `dtype` is for numbers; of anything else it must be the dtype that it has, because
     nothing here converts.
-    `copy=True` always copies, `copy=False` never (`CopyRequiredError` where it would take one).
+    `copy=True` always copies, `copy=False` never (`CopyRequiredError` if a copy is required).
 
-    Raises `BufferError` where a protocol is there and its memory cannot be used, with every
-    reason; `TypeError` for an object that speaks no protocol, or has another dtype;
-    `NotImplementedError` for an array with a mask. Array API.
+    If an object refuses a protocol by a `BufferError`, `TypeError` or `NotImplementedError`, its next protocol
+    is tried; with `copy=False`, a `TypeError` is final. The first export decides: if it is rejected here, the
+    call fails.
+
+    Raises `BufferError` if the object's memory cannot be used, with every reason; `TypeError` for an object
+    without a protocol, or with another dtype; `NotImplementedError` for an array with a mask. Array API.
     """
     wanted = None if dtype is None else _dtype(dtype)
     tensor, moved = _exchanged(obj, device, copy)
@@ -67,33 +70,40 @@ def _placed(tensor: Tensor, target: Any, copy: bool | None) -> Tensor:
 
 def _exchanged(obj: Any, target: Any, copy: bool | None) -> tuple[Tensor | None, bool]:
     """The tensor of an object that speaks a protocol, and whether it is in its place already."""
-    reasons: list[str] = []
-    first: Exception | None = None
     _refuse_masked(obj)
+    refusals: dict[str, Exception] = {}
+    answer: Tensor | Exception | None = None
+    name = "__dlpack__"
     try:
-        if isinstance(obj, Tensor) or hasattr(type(obj), "__dlpack__"):
-            try:
-                return from_dlpack(obj, device=target, copy=copy), True
-            except CopyRequiredError:
+        try:
+            if isinstance(obj, Tensor) or hasattr(type(obj), name):
+                answer = xd._from_dlpack_or_refusal(obj, target, copy)
+                if isinstance(answer, Tensor):
+                    return answer, True
+                refusals[name] = answer
+            for name, export, take in _PROTOCOLS:
+                try:
+                    exported = export(obj, copy)
+                except _REFUSALS as error:
+                    if copy is False and isinstance(error, (TypeError, CopyRequiredError)):
+                        raise
+                    refusals[name] = error
+                    continue
+                if exported is not None:
+                    return take(exported, obj, copy), False
+            if not refusals:
+                return None, False
+        except Exception as error:
+            if not refusals:
                 raise
-            except BufferError as error:
-                reasons, first = [f"__dlpack__: {error}"], error
-        for name, take in _PROTOCOLS:
-            try:
-                if (tensor := take(obj)) is not None:
-                    return tensor, False
-            except Exception as error:
-                # The first refusal says more than what a conversion of last resort trips over.
-                if first is None and not isinstance(error, BufferError):
-                    raise
-                reasons.append(f"{name}: {error}")
-                first = first or error
-        if first is not None:
-            raise BufferError(f"{type(obj).__name__} cannot be used: " + "; ".join(reasons)) from first
-        return None, False
+            refusals[name] = error
+        reasons = "; ".join(f"{name}: {error}" for name, error in refusals.items())
+        first = next(iter(refusals))
+        raise BufferError(f"{type(obj).__name__} cannot be used: {reasons}") from refusals[first]
     finally:
-        # It refers to this frame, which would keep the objects of its locals.
-        first = None
+        # They refer to this frame, which would keep the objects of its locals.
+        answer = None
+        refusals.clear()
 
 
 def _refuse_masked(obj: Any) -> None:
@@ -109,13 +119,24 @@ def _refuse_masked(obj: Any) -> None:
         )
 
 
-def _of_cuda(obj: Any) -> Tensor | None:
-    if not hasattr(obj, "__cuda_array_interface__"):
+# Of each protocol: what the object exports, or `None` without the protocol, and the tensor of such an export. An
+# exception of the first is the object's refusal, one of the second is our rejection.
+_REFUSALS = (BufferError, TypeError, NotImplementedError)
+
+
+def _cuda_interface(obj: Any, _copy: bool | None) -> Any:
+    try:
+        # An interface that is None is a wrong one.
+        return (obj.__cuda_array_interface__,)
+    except AttributeError:
         return None
-    return xd.as_cuda_array(obj)
 
 
-def _of_buffer(obj: Any) -> Tensor | None:
+def _of_cuda(exported: Any, obj: Any, _copy: bool | None) -> Tensor:
+    return xd.from_cuda_array_interface(exported[0], obj)
+
+
+def _buffer(obj: Any, _copy: bool | None) -> Any:
     try:
         memoryview(obj).release()
     except (TypeError, ValueError) as error:
@@ -124,36 +145,54 @@ def _of_buffer(obj: Any) -> Tensor | None:
             raise
         if isinstance(error, TypeError):
             return None
-        # NumPy's word for a dtype that has no format.
+        # NumPy's exception for a dtype that has no format.
         raise BufferError(str(error)) from error
-    return xd._from_buffer(obj)
+    return obj
 
 
-def _of_interface(obj: Any) -> Tensor | None:
+def _of_buffer(exported: Any, _obj: Any, _copy: bool | None) -> Tensor:
+    return xd._from_buffer(exported)
+
+
+def _interface(obj: Any, _copy: bool | None) -> Any:
     interface = getattr(obj, "__array_interface__", None)
     # A class has the descriptor of its instances there.
-    if not isinstance(interface, dict):
-        return None
+    return interface if isinstance(interface, dict) else None
+
+
+def _of_interface(exported: Any, obj: Any, _copy: bool | None) -> Tensor:
     from ._memory import of_interface
 
-    return of_interface(interface, obj)
+    return of_interface(exported, obj)
 
 
-def _of_array(obj: Any) -> Tensor | None:
+def _array(obj: Any, copy: bool | None) -> Any:
     method = getattr(type(obj), "__array__", None)
     if method is None:
         return None
-    array = method(obj)
-    if type(array) is type(obj):
-        return None
-    return _exchanged(array, None, None)[0]
+    try:
+        array = method(obj, copy=False) if copy is False else method(obj)
+    except (TypeError, ValueError) as error:
+        if copy is not False:
+            raise
+        name = type(obj).__name__
+        raise CopyRequiredError(f"`{name}.__array__` cannot promise to share memory: {error}") from error
+    return None if type(array) is type(obj) else array
+
+
+def _of_array(exported: Any, obj: Any, copy: bool | None) -> Tensor:
+    tensor, _ = _exchanged(exported, None, False if copy is False else None)
+    if tensor is None:
+        kind = type(exported).__name__
+        raise TypeError(f"`{type(obj).__name__}.__array__` returned {kind}, which is not an array")
+    return tensor
 
 
 _PROTOCOLS = (
-    ("__cuda_array_interface__", _of_cuda),
-    ("buffer", _of_buffer),
-    ("__array_interface__", _of_interface),
-    ("__array__", _of_array),
+    ("__cuda_array_interface__", _cuda_interface, _of_cuda),
+    ("buffer", _buffer, _of_buffer),
+    ("__array_interface__", _interface, _of_interface),
+    ("__array__", _array, _of_array),
 )
 
 

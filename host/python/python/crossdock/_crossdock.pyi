@@ -257,6 +257,9 @@ def _empty(
     stream: _StreamLike | None,
 ) -> Tensor: ...
 def _from_buffer(obj: Any, /) -> Tensor: ...
+def _from_dlpack_or_refusal(
+    x: Any, device: _DeviceLike | None, copy: builtins.bool | None
+) -> Tensor | Exception: ...
 def _from_bytes(
     obj: Any,
     /,

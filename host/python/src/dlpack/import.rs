@@ -10,13 +10,14 @@
 use std::ptr::NonNull;
 
 use crossdock_api::CopyMode;
-use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
+use crate::dlpack::failure::ExchangeError;
 use crate::dlpack::negotiate::{self, Found, HOST, Request};
 use crate::dlpack::producer_order::{failure_of_table, ready_behind_current};
 use crate::dlpack::producers::{Producer, Table, is_compiled, producer_of, remember};
+use crate::dlpack::sign_bits::{is_conjugated, reject_negated};
 use crate::dlpack::vectorcall::names;
 use crate::interpreter::arguments::{Arguments, fence_entry};
 use crate::interpreter::recursion_guard::RecursionGuard;
@@ -44,7 +45,8 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     names(module.py())?;
     let function =
         crate::interpreter::arguments::function(module, c"from_dlpack", DOC, from_dlpack)?;
-    module.add("from_dlpack", function)
+    module.add("from_dlpack", function)?;
+    module.add_function(wrap_pyfunction!(_from_dlpack_or_refusal, module)?)
 }
 
 unsafe extern "C" fn from_dlpack(
@@ -61,7 +63,7 @@ unsafe extern "C" fn from_dlpack(
             // Whatever is dropped there is dropped at once.
             Python::attach(|_| {
                 let [device, copy] = arguments.keywords("from_dlpack", ["device", "copy"])?;
-                from_with(&x, device.as_ref(), copy.as_ref())
+                from_with(&x, device.as_ref(), truth(copy.as_ref())?)
             })?
         } else {
             from(&x)?
@@ -70,14 +72,39 @@ unsafe extern "C" fn from_dlpack(
     })
 }
 
+/// The tensor of a producer for `asarray`, or the exception by which the producer refuses to export: then its next
+/// protocol is asked.
+///
+/// # Errors
+/// Every other failure of `from_dlpack`, which is final.
+#[pyfunction]
+pub(crate) fn _from_dlpack_or_refusal(
+    x: &Bound<'_, PyAny>,
+    device: Option<&Bound<'_, PyAny>>,
+    copy: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Py<PyAny>> {
+    let (py, copy) = (x.py(), truth(copy)?);
+    match from_with(x, device, copy) {
+        Ok(tensor) => Ok(Py::new(py, tensor)?.into_any()),
+        Err(error) => Ok(error.refusal(py, copy)?.into_value(py).into_any()),
+    }
+}
+
+/// A keyword that is true, false or None.
+fn truth(keyword: Option<&Bound<'_, PyAny>>) -> PyResult<Option<bool>> {
+    let keyword = keyword.filter(|keyword| !keyword.is_none());
+    keyword.map(|keyword| keyword.is_truthy()).transpose()
+}
+
 /// The tensor of `x` on its own device.
 ///
 /// # Errors
 /// As `from_dlpack`.
-pub(crate) fn from(x: &Bound<'_, PyAny>) -> PyResult<Tensor> {
+pub(crate) fn from(x: &Bound<'_, PyAny>) -> Result<Tensor, ExchangeError> {
     if let Ok(own) = x.cast_exact::<Tensor>() {
-        return own.get().share();
+        return Ok(own.get().share()?);
     }
+    reject_negated(x)?;
     match producer_of(x)? {
         Producer::OnHost => from_host(x),
         Producer::Table(table) => from_table(x, &table),
@@ -92,7 +119,7 @@ pub(crate) fn from(x: &Bound<'_, PyAny>) -> PyResult<Tensor> {
 }
 
 /// The tensor of one whose last tensor was on the host.
-fn from_host(x: &Bound<'_, PyAny>) -> PyResult<Tensor> {
+fn from_host(x: &Bound<'_, PyAny>) -> Result<Tensor, ExchangeError> {
     let asked = {
         let _guard = RecursionGuard::enter()?;
         names(x.py())?.ask_for_versioned(x)
@@ -116,8 +143,8 @@ fn from_host(x: &Bound<'_, PyAny>) -> PyResult<Tensor> {
 #[cold]
 fn not_on_host(
     x: &Bound<'_, PyAny>,
-    ask: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<Found>,
-) -> PyResult<Tensor> {
+    ask: impl FnOnce(&Bound<'_, PyAny>) -> Result<Found, ExchangeError>,
+) -> Result<Tensor, ExchangeError> {
     remember(x, Producer::Methods);
     Python::attach(|_| Ok(ask(x)?.tensor))
 }
@@ -126,15 +153,11 @@ fn not_on_host(
 fn from_with(
     x: &Bound<'_, PyAny>,
     device: Option<&Bound<'_, PyAny>>,
-    copy: Option<&Bound<'_, PyAny>>,
-) -> PyResult<Tensor> {
+    copy: Option<bool>,
+) -> Result<Tensor, ExchangeError> {
     let py = x.py();
     let device = device.filter(|device| !device.is_none());
     let target = device.map(Target::from_any).transpose()?;
-    let copy = copy
-        .filter(|copy| !copy.is_none())
-        .map(|copy| copy.is_truthy())
-        .transpose()?;
     let mode = match copy {
         None => CopyMode::IF_NEEDED,
         Some(true) => CopyMode::ALWAYS,
@@ -154,8 +177,9 @@ fn from_with(
     let by_table = target.is_none() && matches!(producer_of(x)?, Producer::Table(_));
     // No producer is asked for memory of a kind: DLPack's pair does not say of which device it is.
     if is_own || by_table || target.is_some_and(Target::is_of_a_kind) {
-        return from(x)?.moved(py, target, mode);
+        return Ok(from(x)?.moved(py, target, mode)?);
     }
+    reject_negated(x)?;
     let request = Request {
         target: target.map(|target| target.device.get().pair()),
         copy,
@@ -167,29 +191,11 @@ fn from_with(
         let arrived = target.is_none_or(|target| device == target.device.get().pair());
         match copy {
             Some(true) if found.is_copied && arrived => Ok(tensor),
-            Some(true) if found.is_copied => tensor.moved(py, target, CopyMode::IF_NEEDED),
+            Some(true) if found.is_copied => Ok(tensor.moved(py, target, CopyMode::IF_NEEDED)?),
             None | Some(false) if arrived => Ok(tensor),
-            _ => tensor.moved(py, target, mode),
+            _ => Ok(tensor.moved(py, target, mode)?),
         }
     })
-}
-
-/// Refuses values that are the negatives of those in memory, which PyTorch's `__dlpack__` exports as
-/// they are. Such values are the imaginary parts of complex numbers, which lie apart.
-fn refuse_negated(x: &Bound<'_, PyAny>) -> PyResult<()> {
-    let names = names(x.py())?;
-    if names.ask(&names.is_neg, x)?.is_truthy()? {
-        return Err(PyBufferError::new_err(
-            "the values are the negatives of those in memory: call resolve_neg() first",
-        ));
-    }
-    Ok(())
-}
-
-/// Whether the values are the conjugates of those in memory, which only complex ones can be.
-fn is_conjugated(x: &Bound<'_, PyAny>, managed: &Incoming) -> PyResult<bool> {
-    let names = names(x.py())?;
-    Ok(managed.is_complex() && names.ask(&names.is_conj, x)?.is_truthy()?)
 }
 
 fn is_capsule(x: &Bound<'_, PyAny>) -> bool {
@@ -197,12 +203,12 @@ fn is_capsule(x: &Bound<'_, PyAny>) -> bool {
     unsafe { ffi::PyCapsule_CheckExact(x.as_ptr()) != 0 }
 }
 
-fn negotiated(x: &Bound<'_, PyAny>, request: &Request) -> PyResult<Tensor> {
+fn negotiated(x: &Bound<'_, PyAny>, request: &Request) -> Result<Tensor, ExchangeError> {
     Python::attach(|_| Ok(negotiate::negotiate(x, request)?.tensor))
 }
 
 /// Through the producer's C functions, and ordered behind the stream that it works on.
-fn from_table(x: &Bound<'_, PyAny>, table: &Table) -> PyResult<Tensor> {
+fn from_table(x: &Bound<'_, PyAny>, table: &Table) -> Result<Tensor, ExchangeError> {
     let py = x.py();
     let Some(export) = table.managed_tensor_from_py_object_no_sync else {
         return negotiated(x, &Request::default());
@@ -213,14 +219,14 @@ fn from_table(x: &Bound<'_, PyAny>, table: &Table) -> PyResult<Tensor> {
     let managed = match NonNull::new(managed) {
         Some(managed) if answer == 0 => Incoming(Kind::Versioned(managed)),
         _ => {
-            return Err(failure_of_table(py, "exported nothing"));
+            return Err(ExchangeError::Refused(failure_of_table(
+                py,
+                "exported nothing",
+            )));
         }
     };
-    if table.may_defer && managed.may_be_parts() {
-        refuse_negated(x)?;
-    }
     // Its `__dlpack__` knows what to do with such a one: refuse it.
-    if table.may_defer && is_conjugated(x, &managed)? {
+    if managed.is_complex() && is_conjugated(x)? {
         drop(managed);
         return negotiated(x, &Request::default());
     }

@@ -9,6 +9,7 @@ use pyo3::exceptions::{
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
+use crate::dlpack::failure::ExchangeError;
 use crate::dlpack::producer_order;
 use crate::dlpack::vectorcall::{VERSION, names};
 use crate::interpreter::calls;
@@ -54,7 +55,7 @@ pub(crate) struct Found {
 ///
 /// # Errors
 /// As `from_dlpack`.
-pub(crate) fn negotiate(x: &Bound<'_, PyAny>, request: &Request) -> PyResult<Found> {
+pub(crate) fn negotiate(x: &Bound<'_, PyAny>, request: &Request) -> Result<Found, ExchangeError> {
     let py = x.py();
     if let Some(incoming) = capsule::take(x, Asked::Today)? {
         return ordered(py, incoming, HOST, None);
@@ -70,13 +71,19 @@ pub(crate) fn negotiate(x: &Bound<'_, PyAny>, request: &Request) -> PyResult<Fou
     let mut refused = None;
     if request.is_special() {
         match special(x, stated, &request) {
-            Err(error) if request.may_ask_plainly(py, &error) => refused = Some(error),
+            Err(ExchangeError::Refused(error)) if request.may_ask_plainly(py, &error) => {
+                refused = Some(ExchangeError::Refused(error));
+            }
             answer => return answer,
         }
     }
-    // Where the shorter question fails as well, the first answer is the one to show.
-    let is_exit = |error: &PyErr| !error.is_instance_of::<PyException>(py);
-    plain(x, stated).map_err(|second| refused.filter(|_| !is_exit(&second)).unwrap_or(second))
+    // If the shorter question is refused as well, the first answer is the one to show.
+    plain(x, stated).map_err(|second| match second {
+        ExchangeError::Refused(error) if error.is_instance_of::<PyException>(py) => {
+            refused.unwrap_or(ExchangeError::Refused(error))
+        }
+        second => second,
+    })
 }
 
 impl Request {
@@ -105,7 +112,11 @@ impl Request {
 }
 
 /// Asks with the keywords `dl_device` and `copy`, those of them that are wanted.
-fn special(x: &Bound<'_, PyAny>, stated: DLDevice, request: &Request) -> PyResult<Found> {
+fn special(
+    x: &Bound<'_, PyAny>,
+    stated: DLDevice,
+    request: &Request,
+) -> Result<Found, ExchangeError> {
     let py = x.py();
     let goal = request.target.unwrap_or(stated);
     let keywords = PyDict::new(py);
@@ -117,7 +128,8 @@ fn special(x: &Bound<'_, PyAny>, stated: DLDevice, request: &Request) -> PyResul
     if let Some(copy) = request.copy {
         keywords.set_item("copy", copy)?;
     }
-    let capsule = calls::method(x, "__dlpack__", Some(&keywords))?;
+    let answer = calls::method(x, "__dlpack__", Some(&keywords));
+    let capsule = answer.map_err(ExchangeError::Refused)?;
     let incoming = taken(x, &capsule, Asked::Today)?;
     let is_there = incoming.device() == Some(goal);
     if !is_there {
@@ -128,7 +140,7 @@ fn special(x: &Bound<'_, PyAny>, stated: DLDevice, request: &Request) -> PyResul
 }
 
 /// Asks for the tensor as it is.
-fn plain(x: &Bound<'_, PyAny>, stated: DLDevice) -> PyResult<Found> {
+fn plain(x: &Bound<'_, PyAny>, stated: DLDevice) -> Result<Found, ExchangeError> {
     let py = x.py();
     let keywords = PyDict::new(py);
     let stream = with_stream(&keywords, stated)?;
@@ -142,7 +154,7 @@ fn plain(x: &Bound<'_, PyAny>, stated: DLDevice) -> PyResult<Found> {
     let (capsule, asked) = match answer {
         Ok(capsule) => (capsule, Asked::Today),
         Err(first) if first.is_instance_of::<PyTypeError>(py) => older(x, &keywords, first)?,
-        Err(error) => return Err(error),
+        Err(error) => return Err(ExchangeError::Refused(error)),
     };
     let incoming = taken(x, &capsule, asked)?;
     check_device(&incoming, stated)?;
@@ -153,7 +165,7 @@ fn plain(x: &Bound<'_, PyAny>, stated: DLDevice) -> PyResult<Found> {
 
 /// The tensor of one whose tensors were on the host, and which was asked as if this one were: no
 /// stream was named.
-pub(crate) fn elsewhere(x: &Bound<'_, PyAny>, incoming: Incoming) -> PyResult<Found> {
+pub(crate) fn elsewhere(x: &Bound<'_, PyAny>, incoming: Incoming) -> Result<Found, ExchangeError> {
     let stated = stated_device(x)?;
     check_device(&incoming, stated)?;
     let stream = if stream_numbers::has_numbers(stated) {
@@ -170,7 +182,7 @@ fn older<'py>(
     x: &Bound<'py, PyAny>,
     keywords: &Bound<'py, PyDict>,
     first: PyErr,
-) -> PyResult<(Bound<'py, PyAny>, Asked)> {
+) -> Result<(Bound<'py, PyAny>, Asked), ExchangeError> {
     if keywords.contains("max_version")? {
         keywords.del_item("max_version")?;
     }
@@ -185,16 +197,16 @@ fn older<'py>(
     }
     // The first error is the one to show: the producer may know the keyword, and have meant
     // something else. Where it did not, it is the second.
-    let capsule = calls::method(x, "__dlpack__", Some(keywords));
-    match capsule {
-        Ok(capsule) => Ok((capsule, asked)),
-        Err(second) if second.is_instance_of::<PyTypeError>(x.py()) => Err(first),
-        Err(second) if asked == Asked::DraftVersioned => Err(second),
-        Err(second) if is_about_keyword(x.py(), &first) => Err(second),
-        // Not a failure: the program is told to end.
-        Err(second) if !second.is_instance_of::<PyException>(x.py()) => Err(second),
-        Err(_) => Err(first),
-    }
+    let answer = calls::method(x, "__dlpack__", Some(keywords)).map_err(|second| {
+        let py = x.py();
+        let is_newer = asked == Asked::DraftVersioned
+            || is_about_keyword(py, &first)
+            // Not a failure: the program is to end.
+            || !second.is_instance_of::<PyException>(py);
+        let is_same = second.is_instance_of::<PyTypeError>(py);
+        ExchangeError::Refused(if is_newer && !is_same { second } else { first })
+    });
+    Ok((answer?, asked))
 }
 
 /// Whether Python itself refused the keyword.
@@ -233,16 +245,18 @@ fn with_stream(
 }
 
 /// What `x.__dlpack_device__()` says.
-fn stated_device(x: &Bound<'_, PyAny>) -> PyResult<DLDevice> {
+fn stated_device(x: &Bound<'_, PyAny>) -> Result<DLDevice, ExchangeError> {
     let asked = names(x.py())?.ask_for_device(x);
-    let answer = asked.map_err(|error| speaks_none(x, &error).unwrap_or(error))?;
-    pair_from(&answer)?.ok_or_else(|| {
+    let answer =
+        asked.map_err(|error| ExchangeError::Refused(speaks_none(x, &error).unwrap_or(error)))?;
+    let pair = pair_from(&answer)?.ok_or_else(|| {
         showing(&answer, |answer| {
             PyTypeError::new_err(format!(
                 "__dlpack_device__ gave {answer}, which is no pair of a device type and an id"
             ))
         })
-    })
+    })?;
+    Ok(pair)
 }
 
 /// What an object without DLPack is told, in the exception that Python raises for it.
@@ -308,7 +322,7 @@ fn ordered(
     incoming: Incoming,
     stated: DLDevice,
     stream: Option<Handle<XdStream>>,
-) -> PyResult<Found> {
+) -> Result<Found, ExchangeError> {
     let is_copied = incoming.is_copied();
     let tensor = Tensor::of(incoming.import(py)?);
     if let Some(stream) = stream {

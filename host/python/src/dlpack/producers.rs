@@ -42,11 +42,14 @@ pub(crate) enum Producer {
 
 /// A table, which lives as long as the process.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Table {
-    functions: &'static DLPackExchangeAPI,
-    /// Its objects may stand for other values than those in memory, which the table exports:
-    /// PyTorch's conjugated and negated views.
-    pub(crate) may_defer: bool,
+pub(crate) struct Table(&'static DLPackExchangeAPI);
+
+/// What is known of a type.
+#[derive(Debug, Clone, Copy)]
+struct Traits {
+    producer: Producer,
+    /// Its tensors can have a conjugate or a negative bit (`sign_bits`).
+    has_sign_bits: bool,
 }
 
 // SAFETY: a table is never written to, and its functions may be called from every thread.
@@ -58,7 +61,7 @@ impl std::ops::Deref for Table {
     type Target = DLPackExchangeAPI;
 
     fn deref(&self) -> &DLPackExchangeAPI {
-        self.functions
+        self.0
     }
 }
 
@@ -69,12 +72,15 @@ static KNOWN: Mutex<Option<HashMap<usize, Known>>> = Mutex::new(None);
 
 #[derive(Debug)]
 struct Known {
-    producer: Producer,
+    traits: Traits,
     watch: Py<PyWeakrefReference>,
 }
 
 thread_local! {
-    static LAST: Cell<(usize, u64, Producer)> = const { Cell::new((0, 0, Producer::Methods)) };
+    static LAST: Cell<(usize, u64, Traits)> = const {
+        let none = Traits { producer: Producer::Methods, has_sign_bits: false };
+        Cell::new((0, 0, none))
+    };
 }
 
 /// How `x` is asked.
@@ -82,33 +88,45 @@ thread_local! {
 /// # Errors
 /// What its type raises when it is asked for the attribute, other than that it lacks it.
 pub(crate) fn producer_of(x: &Bound<'_, PyAny>) -> PyResult<Producer> {
+    Ok(traits_of(x)?.producer)
+}
+
+/// Whether tensors of the type of `x` can have a conjugate or a negative bit.
+///
+/// # Errors
+/// As [`producer_of`].
+pub(crate) fn has_sign_bits(x: &Bound<'_, PyAny>) -> PyResult<bool> {
+    Ok(traits_of(x)?.has_sign_bits)
+}
+
+fn traits_of(x: &Bound<'_, PyAny>) -> PyResult<Traits> {
     // SAFETY: a live object.
     let address = unsafe { ffi::Py_TYPE(x.as_ptr()) }.addr();
     let generation = GENERATION.load(Ordering::Acquire);
-    let (last, of_generation, producer) = LAST.get();
+    let (last, of_generation, traits) = LAST.get();
     if last == address && of_generation == generation {
-        return Ok(producer);
+        return Ok(traits);
     }
-    let producer = look_up(&x.get_type(), address)?;
-    LAST.set((address, generation, producer));
-    Ok(producer)
+    let traits = look_up(&x.get_type(), address)?;
+    LAST.set((address, generation, traits));
+    Ok(traits)
 }
 
 #[cold]
-fn look_up(class: &Bound<'_, PyType>, address: usize) -> PyResult<Producer> {
+fn look_up(class: &Bound<'_, PyType>, address: usize) -> PyResult<Traits> {
     let known = known()
         .as_ref()
-        .and_then(|map| map.get(&address).map(|known| known.producer));
+        .and_then(|map| map.get(&address).map(|known| known.traits));
     if let Some(known) = known {
         return Ok(known);
     }
-    let producer = inspect(class)?;
+    let traits = inspect(class)?;
     let py = class.py();
     let forget = wrap_pyfunction!(forget_type, py)?;
     let watch = PyWeakrefReference::new_with(class, forget)?.unbind();
-    let replaced = known_map(|map| map.insert(address, Known { producer, watch }));
+    let replaced = known_map(|map| map.insert(address, Known { traits, watch }));
     drop(replaced);
-    Ok(producer)
+    Ok(traits)
 }
 
 fn known() -> MutexGuard<'static, Option<HashMap<usize, Known>>> {
@@ -135,9 +153,9 @@ pub(crate) fn remember(x: &Bound<'_, PyAny>, producer: Producer) {
     // SAFETY: a live object.
     let address = unsafe { ffi::Py_TYPE(x.as_ptr()) }.addr();
     if let Some(known) = known().as_mut().and_then(|map| map.get_mut(&address)) {
-        known.producer = producer;
+        known.traits.producer = producer;
+        LAST.set((address, GENERATION.load(Ordering::Acquire), known.traits));
     }
-    LAST.set((address, GENERATION.load(Ordering::Acquire), producer));
 }
 
 /// Called by Python when a type dies.
@@ -155,18 +173,19 @@ fn forget_type(watch: &Bound<'_, PyAny>) {
 }
 
 /// Asks the type itself; what it inherits is the table of another type.
-fn inspect(class: &Bound<'_, PyType>) -> PyResult<Producer> {
+fn inspect(class: &Bound<'_, PyType>) -> PyResult<Traits> {
+    let has_sign_bits = class.hasattr("is_conj")? && class.hasattr("is_neg")?;
     let own = class.getattr("__dict__")?;
-    if own.contains(ATTRIBUTE)? {
-        let capsule = calls::attribute(class, ATTRIBUTE)?;
-        let may_defer = class.hasattr("is_conj")? && class.hasattr("is_neg")?;
-        let table = table_in(&capsule).map(|functions| Table {
-            functions,
-            may_defer,
-        });
-        return Ok(table.map_or(Producer::Methods, Producer::Table));
-    }
-    Ok(Producer::Methods)
+    let table = if own.contains(ATTRIBUTE)? {
+        table_in(&calls::attribute(class, ATTRIBUTE)?)
+    } else {
+        None
+    };
+    let producer = table.map_or(Producer::Methods, |table| Producer::Table(Table(table)));
+    Ok(Traits {
+        producer,
+        has_sign_bits,
+    })
 }
 
 // SAFETY: numbers and a pointer.

@@ -7,7 +7,8 @@
 use std::ffi::c_void;
 
 use crossdock_api::{
-    DLDataType, DLDevice, MemoryFlags, NO_LIMIT, Ref, XdEvent, XdLayout, XdMemory, XdStream,
+    DLDataType, DLDevice, ErrorKind, MemoryFlags, NO_LIMIT, Ref, XdEvent, XdLayout, XdMemory,
+    XdStream,
 };
 use pyo3::exceptions::{
     PyAttributeError, PyBufferError, PyNotImplementedError, PyTypeError, PyValueError,
@@ -15,10 +16,12 @@ use pyo3::exceptions::{
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
+use crate::dlpack::negotiate::HOST;
+use crate::dlpack::sign_bits::reject_sign_bits;
 use crate::interpreter::calls;
 use crate::interpreter::integers::integers;
 use crate::interpreter::refusals::{instead, showing, unless_refused};
-use crate::link::error::check;
+use crate::link::error::{Failed, check, unsupported_device};
 use crate::link::handle::{Handle, made};
 use crate::link::process_runtime::{device_of, look_for_all, runtime};
 use crate::link::table::api;
@@ -263,6 +266,9 @@ fn stream_of(stream: &Bound<'_, PyAny>) -> PyResult<u64> {
 
 fn import(described: &Bound<'_, PyAny>, owner: Option<&Bound<'_, PyAny>>) -> PyResult<Tensor> {
     let py = described.py();
+    if let Some(owner) = owner {
+        reject_sign_bits(owner)?;
+    }
     let read = read(described)?;
     let is_empty = read.shape.contains(&0);
     let strides = read.strides.as_deref().filter(|_| !is_empty);
@@ -293,16 +299,42 @@ fn import(described: &Bound<'_, PyAny>, owner: Option<&Bound<'_, PyAny>>) -> PyR
         memory.owner = py_owner::keep(owner.clone());
         memory.release = Some(py_owner::release);
     }
-    let tensor = made(|out| {
+    let tensor: Result<_, Failed> = made(|out| {
         // SAFETY: the description promises memory that its owner keeps alive; the runtime checks the
         // address against its plugin.
         unsafe { (api().tensor_from_memory)(runtime.lend(), Ref::from(&memory), out) }
-    })?;
-    let tensor = Tensor::of(tensor);
+    });
+    let is_unknown = |failed: &Failed| !is_empty && failed.kind() == ErrorKind::UNKNOWN_DEVICE;
+    let tensor = match tensor {
+        Err(failed) if is_unknown(&failed) => {
+            return Err(not_on_gpu(py, owner, address, &failed.what_and_why()));
+        }
+        tensor => Tensor::of(tensor?),
+    };
+    if !is_empty && tensor.info()?.device == HOST {
+        return Err(not_on_gpu(py, owner, address, "it belongs to `cpu:0`"));
+    }
     if let Some(number) = read.stream.filter(|_| !is_empty) {
         tensor.let_come_after(py, number)?;
     }
     Ok(tensor)
+}
+
+/// The error for an address that no GPU recognizes.
+#[cold]
+fn not_on_gpu(py: Python<'_>, owner: Option<&Bound<'_, PyAny>>, address: u64, why: &str) -> PyErr {
+    let claimant = match owner.map(|owner| owner.get_type().fully_qualified_name()) {
+        Some(Ok(name)) => format!("`{name}`"),
+        Some(Err(error)) => return error,
+        None => "the description".to_owned(),
+    };
+    unsupported_device(
+        py,
+        format!(
+            "{claimant} names {address:#x} in its CUDA array interface, which no GPU here recognizes; \
+             it may be host memory: {why}"
+        ),
+    )
 }
 
 /// Where an array without elements lies, which has no address to ask by: the first device of CUDA, or of

@@ -3,9 +3,7 @@
 
 use std::ptr::NonNull;
 
-use crossdock_api::{
-    DLDevice, DLManagedTensor, DLManagedTensorVersioned, DLTensor, Flags, Ref, XdTensor,
-};
+use crossdock_api::{DLDevice, DLManagedTensor, DLManagedTensorVersioned, Flags, Ref, XdTensor};
 use pyo3::prelude::*;
 
 use crate::link::error::Failed;
@@ -76,21 +74,6 @@ impl Incoming {
         COMPLEX.contains(&unsafe { place.read_unaligned() }.code)
     }
 
-    /// Whether its elements may be parts of larger ones: they do not lie one after the other, or
-    /// there is but one.
-    pub(crate) fn may_be_parts(&self) -> bool {
-        let Kind::Versioned(managed) = self.0 else {
-            return true;
-        };
-        if !self.is_known() || !managed.is_aligned() {
-            return true;
-        }
-        // SAFETY: alive and aligned, and of a version whose layout this is.
-        let tensor = unsafe { &managed.as_ref().dl_tensor };
-        // SAFETY: its producer promises shape and strides of its rank.
-        !unsafe { lies_one_after_the_other(tensor) }
-    }
-
     fn is_known(&self) -> bool {
         match self.0 {
             Kind::Versioned(tensor) => {
@@ -129,28 +112,6 @@ impl Incoming {
         };
         Ok(imported?)
     }
-}
-
-/// Whether there are several elements, in compact order.
-///
-/// # Safety
-/// - Shape and strides are NULL or have as many numbers as the rank says.
-unsafe fn lies_one_after_the_other(tensor: &DLTensor) -> bool {
-    // SAFETY: inside the numbers, by the caller's promise; nothing is said of their alignment.
-    let number = |numbers: *const i64, axis| unsafe { numbers.wrapping_add(axis).read_unaligned() };
-    let axes = usize::try_from(tensor.ndim).unwrap_or(0);
-    if axes == 0 || tensor.shape.is_null() {
-        return false;
-    }
-    let mut compact = 1_i64;
-    for axis in (0..axes).rev() {
-        let extent = number(tensor.shape, axis);
-        if extent != 1 && !tensor.strides.is_null() && number(tensor.strides, axis) != compact {
-            return false;
-        }
-        compact = compact.saturating_mul(extent);
-    }
-    compact > 1
 }
 
 // SAFETY: the struct is only read, and its deleter may be called from every thread.
