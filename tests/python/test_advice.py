@@ -100,9 +100,18 @@ def test_a_device_that_is_not_here_is_one_class_of_error(name: str) -> None:
     if name in {device.type for device in xd.devices()}:
         pytest.skip("skipped: it is here")
     advice = "the devices here are cpu:0.*run `crossdock devices`"
-    for call in (lambda: xd.device(name), lambda: vector().to(name), lambda: xd.ones(1, device=name)):
-        with pytest.raises(xd.UnsupportedDeviceError, match=advice):
+    for call in (
+        lambda: xd.device(name),
+        lambda: vector().to(name),
+        lambda: xd.ones(1, device=name),
+        lambda: xd.asarray([1], device=name),
+        lambda: xd.from_dlpack(np.zeros(1), device=name),
+        lambda: xd.from_dlpack(vector(), device=name, copy=False),
+    ):
+        with pytest.raises(xd.UnsupportedDeviceError, match=advice) as caught:
             call()
+        # As NumPy's `from_dlpack(device=)`.
+        assert isinstance(caught.value, ValueError)
     with pytest.raises(ValueError, match="is not TYPE or TYPE:ID"):
         xd.device("cpu:x")
 

@@ -147,7 +147,7 @@ impl From<Failed> for PyErr {
     }
 }
 
-/// A device that nothing here can serve: both a `BufferError` and a `TypeError`.
+/// A device that nothing here can serve: a `BufferError`, a `TypeError`, and a `ValueError`.
 pub(crate) fn unsupported_device(py: Python<'_>, why: String) -> PyErr {
     raise(py, &UNSUPPORTED_DEVICE, why)
 }
@@ -169,10 +169,11 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
     module.add("DeviceError", py.get_type::<DeviceError>())?;
     let buffer = py.get_type::<PyBufferError>();
-    let both = [
+    let value = py.get_type::<PyValueError>();
+    let classes = [
         (
             "DeviceTimeoutError",
-            [
+            vec![
                 py.get_type::<DeviceError>(),
                 py.get_type::<PyTimeoutError>(),
             ],
@@ -181,18 +182,18 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
         ),
         (
             "UnsupportedDeviceError",
-            [buffer.clone(), py.get_type::<PyTypeError>()],
+            vec![buffer.clone(), py.get_type::<PyTypeError>(), value.clone()],
             &UNSUPPORTED_DEVICE,
             "No plugin can serve the device.",
         ),
         (
             "CopyRequiredError",
-            [buffer, py.get_type::<PyValueError>()],
+            vec![buffer, value],
             &COPY_REQUIRED,
             "It would take a copy, and `copy=False` forbids one.",
         ),
     ];
-    for (name, bases, place, doc) in both {
+    for (name, bases, place, doc) in classes {
         let namespace = PyDict::new(py);
         namespace.set_item("__module__", "crossdock")?;
         namespace.set_item("__doc__", doc)?;
