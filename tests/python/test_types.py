@@ -18,6 +18,8 @@ ROOT = HERE.parents[1]
 ALLOWED = [
     r"crossdock\._crossdock\.__all__",
     r"crossdock\._crossdock\.Tensor\.__buffer__",
+    # Its type alone has it, and only for NumPy before 2.4.
+    r"crossdock\._crossdock\.Tensor\.__array_function__",
     r"crossdock\._(?!crossdock).*",
 ]
 PACKAGES = Path(xd.__file__).parents[1]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+
 from ._crossdock import Tensor
 
 # Checkers take this as true; `typing` takes longer to load than all of this.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 
@@ -66,6 +69,27 @@ def _shared(tensor: Tensor) -> tuple[Any, bool]:
     if tensor.size == 0:
         return np.empty(tensor.shape, kind), False
     return np.asarray(_Memory(tensor)).view(kind), False
+
+
+def dispatch() -> Callable[..., Any] | None:
+    """The `__array_function__` that NumPy before 2.4 needs (`objects/numpy_dispatch.rs`); `None` without it."""
+    numpy: Any = sys.modules.get("numpy")
+    version = getattr(numpy, "__version__", "").split(".")[:2]
+    needs = len(version) == 2 and [int(part) for part in version] < [2, 4]
+    return _array_function if needs else None
+
+
+def _array_function(
+    _tensor: Tensor, function: Any, types: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]
+) -> Any:
+    """Replaces tensors by their dtypes where NumPy asks for those; every other function takes tensors itself."""
+    import numpy as np
+
+    if not all(issubclass(kind, (Tensor, np.ndarray)) for kind in types):
+        return NotImplemented
+    if function in (np.result_type, np.can_cast):
+        arguments = tuple(np.dtype(x.dtype) if isinstance(x, Tensor) else x for x in arguments)
+    return function._implementation(*arguments, **keywords)
 
 
 class _Interface:

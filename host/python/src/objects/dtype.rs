@@ -144,9 +144,15 @@ impl Dtype {
     }
 
     /// NumPy's dtype of that name, which `numpy.dtype()` asks for: `numpy.zeros(3, crossdock.float32)`.
-    /// An `AttributeError` where NumPy has none; `ml_dtypes` brings it some.
+    /// An `AttributeError` if NumPy has none; `ml_dtypes` adds some. NumPy reads it since 2.4.
     #[getter]
-    fn dtype<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    fn __numpy_dtype__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.dtype(py)
+    }
+
+    /// The same for NumPy before 2.4.
+    #[getter]
+    pub(crate) fn dtype<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let name = self.name()?;
         let numpy = py.import("numpy");
         let found = numpy.and_then(|numpy| numpy.call_method1("dtype", (&name,)));

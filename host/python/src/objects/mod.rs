@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `device`, `device_name`, `target` | `Device`; how callers name one; a device or one kind of its memory |
 //! | `dtype`, `typestr`, `format` | `Dtype`; its text in the array interfaces; its format in the buffer protocol |
+//! | `numpy_dispatch` | how NumPy before 2.4 gets the dtype of a tensor |
 //! | `stream`, `event`, `busy_streams` | `Stream`, `Event`; streams of others that work while nobody holds them |
 //! | `stream_numbers` | the numbers by which Python's protocols name streams |
 //! | `plugin`, `route`, `pointer`, `memory_usage`, `trace` | the other classes, and `trace` |
@@ -15,6 +16,7 @@ pub(crate) mod dtype;
 pub(crate) mod event;
 pub(crate) mod format;
 pub(crate) mod memory_usage;
+pub(crate) mod numpy_dispatch;
 pub(crate) mod plugin;
 pub(crate) mod pointer;
 pub(crate) mod route;

@@ -16,6 +16,7 @@ use crate::link::table::api;
 use crate::managed::capsule::with_error_aside;
 use crate::objects::device::Device;
 use crate::objects::dtype::Dtype;
+use crate::objects::numpy_dispatch::NumpyDispatch;
 use crate::objects::stream_numbers::Wanted;
 use crate::objects::target::Target;
 
@@ -162,6 +163,18 @@ impl Tensor {
     #[getter]
     fn dtype(&self) -> PyResult<Dtype> {
         Ok(Dtype(self.info()?.dtype))
+    }
+
+    /// NumPy's dtype of the elements, for NumPy since 2.4. An `AttributeError` if NumPy has none.
+    #[getter]
+    fn __numpy_dtype__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.dtype()?.dtype(py)
+    }
+
+    /// The same for NumPy before 2.4.
+    #[classattr]
+    fn __array_function__(py: Python<'_>) -> PyResult<Py<NumpyDispatch>> {
+        Py::new(py, NumpyDispatch)
     }
 
     /// The device that holds it.
