@@ -15,7 +15,9 @@ mod memory;
 mod ordering;
 mod queue;
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 
 use crossdock_sdk::abi::{
     Address, AllocateArgs, Capabilities, CopyArgs, DeviceInfo, EventHandle, MemoryInfo, MemoryKind,
@@ -26,7 +28,7 @@ use crossdock_sdk::handles::Handles;
 use crossdock_sdk::plugin::{Error, Groups, Host, Level, Plugin, describe};
 
 use memory::Memory;
-use queue::{Event, Stream};
+use queue::{Event, Stream, lock};
 
 /// The plugin. All hooks may be called from any thread, so what changes lies behind locks or atomics.
 struct Example {
@@ -34,6 +36,8 @@ struct Example {
     memory: Memory,
     streams: Handles<StreamHandle, Stream>,
     events: Handles<EventHandle, Event>,
+    /// The threads of the streams, destroyed ones too: those go on until their work is over.
+    threads: Mutex<Vec<JoinHandle<()>>>,
     is_retired: AtomicBool,
 }
 
@@ -60,6 +64,7 @@ impl Plugin for Example {
             memory: Memory::default(),
             streams: Handles::new(),
             events: Handles::new(),
+            threads: Mutex::default(),
             is_retired: AtomicBool::new(false),
         })
     }
@@ -142,6 +147,10 @@ impl Drop for Example {
         }
         // A stream that is dropped does what was submitted to it.
         drop(self.streams.drain());
+        // Work may use memory of the host, which is freed once this returns.
+        for thread in lock(&self.threads).drain(..) {
+            let _ended = thread.join();
+        }
         self.host.log(Level::Debug, "example", "closed");
     }
 }

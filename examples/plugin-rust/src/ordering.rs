@@ -6,7 +6,7 @@ use crossdock_sdk::abi::{DefaultStream, EventHandle, HostFunction, Status, Strea
 use crossdock_sdk::deadline::{Deadline, limit};
 use crossdock_sdk::plugin::{Error, HostCall, HostCalls, HostEvents, Streams};
 
-use crate::queue::{Event, Outcome, Stream};
+use crate::queue::{Event, Outcome, Stream, lock};
 use crate::{Example, check_index};
 
 impl Example {
@@ -30,7 +30,12 @@ impl Streams for Example {
         let operation = "stream_create";
         self.check_open(operation)?;
         check_index(operation, device)?;
-        Ok(self.streams.insert(operation, Stream::start()?)?)
+        let (stream, thread) = Stream::start()?;
+        let mut threads = lock(&self.threads);
+        threads.retain(|thread| !thread.is_finished());
+        threads.push(thread);
+        drop(threads);
+        Ok(self.streams.insert(operation, stream)?)
     }
 
     fn stream_default(&self, device: u32, _: DefaultStream) -> Result<StreamHandle, Error> {

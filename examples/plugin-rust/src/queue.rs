@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::thread::{self, JoinHandle};
 
 use crossdock_sdk::abi::Status;
 use crossdock_sdk::deadline::Deadline;
@@ -46,15 +46,15 @@ enum Step {
 }
 
 impl Stream {
-    /// A stream with a thread of its own.
-    pub(crate) fn start() -> Result<Self, Error> {
+    /// A stream with a thread of its own, which ends once the stream was dropped and its work is over.
+    pub(crate) fn start() -> Result<(Self, JoinHandle<()>), Error> {
         let queue = Arc::<Queue>::default();
         let runs = Arc::clone(&queue);
         let thread = thread::Builder::new().name("example stream".to_owned());
         let started = thread.spawn(move || runs.run());
-        started
+        let thread = started
             .map_err(|error| Error::new(Status::OOM_HOST, "stream_create", error.to_string()))?;
-        Ok(Self(queue))
+        Ok((Self(queue), thread))
     }
 
     /// Submits work.
@@ -243,6 +243,6 @@ impl Event {
 }
 
 /// No state behind these locks can be left half changed, so a panic elsewhere does not spoil it.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -269,6 +269,8 @@ impl Drop for Cpu {
             }
             drop(self.streams.drain());
             self.threads.close();
+            // Work may use memory of the host, which is freed once this returns.
+            self.threads.join();
         }
     }
 }

@@ -22,6 +22,8 @@ use crate::queue::Queue;
 pub struct Threads {
     state: Mutex<State>,
     called: Condvar,
+    /// That a thread was counted out.
+    ended: Condvar,
     most_idle: usize,
     keep: Duration,
 }
@@ -74,6 +76,7 @@ impl Threads {
         Arc::new(Self {
             state: Mutex::default(),
             called: Condvar::new(),
+            ended: Condvar::new(),
             most_idle,
             keep,
         })
@@ -89,6 +92,13 @@ impl Threads {
     pub fn close(&self) {
         self.state().closed = true;
         self.called.notify_all();
+    }
+
+    /// Waits until all threads of a closed pool have ended, and with them all work. Its threads must not call this.
+    pub fn join(&self) {
+        let is_running = |state: &mut State| state.threads > 0;
+        let ended = self.ended.wait_while(self.state(), is_running);
+        drop(ended.unwrap_or_else(PoisonError::into_inner));
     }
 
     /// Sees to it that there is a thread, now and until the pool is closed.
@@ -197,6 +207,7 @@ impl Threads {
             }
         }
         state.threads -= 1;
+        self.ended.notify_all();
         None
     }
 

@@ -259,11 +259,15 @@ fn a_plugin_that_is_closed_and_wakes_nobody_is_found() {
     unsafe extern "C" fn stays(_: PluginHandle, _: ErrorOut) -> Status {
         Status::OK
     }
-    let case = "a_closed_plugin_fails_the_host_events_that_are_pending";
-    finds(
-        &report_of_case(case, |table| table.close = Some(stays)),
-        case,
-    );
+    for case in [
+        "a_closed_plugin_fails_the_host_events_that_are_pending",
+        "a_closed_plugin_has_no_work_left",
+    ] {
+        finds(
+            &report_of_case(case, |table| table.close = Some(stays)),
+            case,
+        );
+    }
 }
 
 #[test]

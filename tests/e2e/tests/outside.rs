@@ -100,6 +100,7 @@ const TRIED: &[&str] = &[
     "a_host_function_after_a_failure_runs_where_its_stream_is_only_asked",
     "a_plugin_gives_up_work_that_does_not_end_before_the_deadline",
     "a_closed_plugin_fails_the_host_events_that_are_pending",
+    "a_closed_plugin_has_no_work_left",
 ];
 
 #[test]
