@@ -22,6 +22,7 @@ use crate::{
     device::{Class, Device, DeviceId, Facts, Platform, clean, made_up_uuid},
     fault::{Fault, Kind},
     handle::{Context, DriverState, TARGET},
+    kernel_cache,
     usm::Usm,
 };
 
@@ -73,9 +74,13 @@ pub(crate) fn look() -> Presence {
                 .unwrap_or_default(),
         };
     }
+    let names: Vec<_> = platforms.iter().map(|raw| name_of(*raw)).collect();
+    if let Some(why) = names.iter().find_map(|name| kernel_cache::fault_of(name)) {
+        return Presence::Broken { why };
+    }
     Presence::Absent {
         what: "a device of an OpenCL platform",
-        looked: platforms.iter().map(|raw| name_of(*raw)).collect(),
+        looked: names,
     }
 }
 
@@ -145,6 +150,9 @@ fn open_platform(raw: RawPlatform, driver_state: &Arc<DriverState>) -> Result<Ve
         found.push((id, facts));
     }
     if found.is_empty() {
+        if let Some(why) = kernel_cache::fault_of(&name) {
+            log::warn!(target: TARGET, "{why}");
+        }
         return Ok(Vec::new());
     }
     let ids: Vec<*mut c_void> = found.iter().map(|(id, _)| id.raw()).collect();

@@ -23,6 +23,7 @@
 //! | `word` | what can be no object of a driver |
 //! | `fault`, `convert` | failures, tables of numbers |
 //! | `facts` | where a memory object lies |
+//! | `kernel_cache` | the folder without which `PoCL` has no device |
 //!
 //! # Decisions
 //!
@@ -62,6 +63,7 @@ mod facts;
 mod fault;
 mod handle;
 mod host_call;
+mod kernel_cache;
 mod mapping;
 mod memory;
 mod ordering;

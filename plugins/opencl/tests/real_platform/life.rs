@@ -101,3 +101,22 @@ fn a_machine_without_drivers_or_with_a_dangling_one_is_absent_with_the_places() 
     }
     std::fs::remove_dir_all(&folder).unwrap();
 }
+
+#[test]
+fn a_platform_whose_cache_folder_cannot_be_written_is_broken_with_what_to_do() {
+    if opened().is_none() {
+        return;
+    }
+    // Of all drivers only PoCL, whose folder cannot be made there.
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "life::probe_tells_its_parent", "--nocapture"])
+        .env("CROSSDOCK_TEST_PROBE", "1")
+        .env("POCL_CACHE_DIR", "/proc/none")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let has_others = text.contains(&format!("state={} ", ProbeState::READY.0));
+    let says_why = text.contains(&format!("state={} ", ProbeState::BROKEN.0))
+        && text.contains("cache folder `/proc/none` cannot be written; set POCL_CACHE_DIR");
+    assert!(has_others || says_why, "{text}");
+}
