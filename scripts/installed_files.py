@@ -101,9 +101,9 @@ def put_folder(folder: Path, place: Path) -> None:
 
 def put_python(folder: Path) -> None:
     """The package's own files, without what builds left beside them."""
-    for pattern in ("*.py", "*.pyi", "py.typed"):
+    for pattern in ("*.py", "*/*.py", "*.pyi", "py.typed"):
         for file in PYTHON.glob(pattern):
-            put(file, folder / file.name, FILE)
+            put(file, folder / file.relative_to(PYTHON), FILE)
 
 
 def put_package(built: Path, folder: Path) -> None:

@@ -52,6 +52,11 @@ def link_each_file(view: Path, prefix: Path) -> None:
         link(view / file.relative_to(prefix), file)
 
 
+def link_each_folder(view: Path, prefix: Path) -> None:
+    for folder in prefix.iterdir():
+        link(view / folder.name, folder)
+
+
 def in_usr_alone(root: Path, prefix: Path) -> None:
     """`/lib` is a link to `usr/lib`, and there is no `/include`."""
     link(root / "usr", prefix)
@@ -64,7 +69,7 @@ LAYOUTS: dict[str, Callable[[Path, Path], None]] = {
     "lib-alone": lambda root, prefix: link(root / "lib", prefix / "lib"),
     "cmake-folder-alone": lambda root, prefix: link(root / "lib/cmake/Crossdock", prefix / "lib/cmake/Crossdock"),
     "cmake-files-alone": lambda root, prefix: link_each_file(root / "lib/cmake", prefix / "lib/cmake"),
-    "each-folder": lambda root, prefix: [link(root / name, prefix / name) for name in ("lib", "include")][0],
+    "each-folder": link_each_folder,
     "each-file": link_each_file,
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 import itertools
+import json
 import os
 import re
 import shlex
@@ -336,6 +337,16 @@ def test_the_folders_of_the_package_have_what_they_are_for() -> None:
     assert (Path(xd.get_include()) / "crossdock/crossdock.hpp").is_file()
     assert (Path(xd.get_cmake_dir()) / "CrossdockConfig.cmake").is_file()
     assert (Path(xd.get_cmake_dir()) / "../../pkgconfig/crossdock.pc").is_file()
+
+
+def test_the_hook_of_pyinstaller_names_existing_files(place: Place) -> None:
+    (hook,) = place.root.glob("**/_pyinstaller/hook-crossdock.py")
+    program = f"import json, runpy; print(json.dumps(runpy.run_path({str(hook)!r})['binaries']))"
+    told = call(sys.executable, "-c", program, PYTHONPATH=str(hook.parents[2]))
+    (library, beside), (plugins, below) = json.loads(told)
+    assert Path(library).is_file() and beside == "crossdock"
+    assert set(Path(plugins).parent.glob(Path(plugins).name)) == set(place.plugins.resolve().iterdir())
+    assert below == "crossdock/crossdock/plugins"
 
 
 @pytest.mark.parametrize("language", ["c", "rust"])
