@@ -12,6 +12,7 @@
 //! | [`log`] | the crate `log`, whose lines a plugin file sends to the host: no plugin names a version of its own |
 //! | [`fence`] | the one place where a panic is stopped |
 //! | [`child`] | child processes, whatever else reaps them |
+//! | [`threads`] | threads that block all signals |
 //! | [`trust`], [`regular`], [`shown`] | files, folders and texts of others: whose they are, what kind they are, how they are shown |
 
 pub mod abi;
@@ -25,6 +26,7 @@ pub mod plugin;
 pub mod pointers;
 pub mod regular;
 pub mod shown;
+pub mod threads;
 pub mod trust;
 
 pub use log;

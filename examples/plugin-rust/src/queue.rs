@@ -5,11 +5,12 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 
 use crossdock_sdk::abi::Status;
 use crossdock_sdk::deadline::Deadline;
 use crossdock_sdk::plugin::Error;
+use crossdock_sdk::threads::Thread;
 
 /// How work ended: with one of the statuses for work that failed.
 pub(crate) type Outcome = Result<(), Status>;
@@ -50,8 +51,7 @@ impl Stream {
     pub(crate) fn start() -> Result<(Self, JoinHandle<()>), Error> {
         let queue = Arc::<Queue>::default();
         let runs = Arc::clone(&queue);
-        let thread = thread::Builder::new().name("example stream".to_owned());
-        let started = thread.spawn(move || runs.run());
+        let started = Thread::named("example stream").spawn(move || runs.run());
         let thread = started
             .map_err(|error| Error::new(Status::OOM_HOST, "stream_create", error.to_string()))?;
         Ok((Self(queue), thread))

@@ -81,3 +81,6 @@ pub use crossdock_sdk::dlpack::{
 
 /// Runs code of others that must not unwind into C.
 pub use crossdock_sdk::fence::fence;
+
+/// Starts threads that block all signals.
+pub use crossdock_sdk::threads::Thread;

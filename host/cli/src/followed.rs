@@ -12,11 +12,12 @@ use std::{
         Arc,
         mpsc::{self, Receiver},
     },
-    thread::{self, JoinHandle},
+    thread::JoinHandle,
     time::Duration,
 };
 
 use crossdock_sdk::child::Child;
+use crossdock_sdk::threads::Thread;
 use rustix::stdio;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
@@ -52,7 +53,7 @@ impl<T: DeserializeOwned + Send + 'static> Followed<T> {
         // A group of its own, so that what it starts ends with it.
         let child = Arc::new(Child::start_group(&mut command)?);
         let waits = Arc::clone(&child);
-        let end = thread::Builder::new().spawn(move || end_of(&waits, pipe))?;
+        let end = Thread::named("child-end").spawn(move || end_of(&waits, pipe))?;
         Ok(Self { child, words, end })
     }
 
@@ -103,7 +104,7 @@ fn words<T: DeserializeOwned + Send + 'static>(
             }
         }
     };
-    thread::Builder::new().spawn(read)?;
+    Thread::named("child-output").spawn(read)?;
     Ok(receive)
 }
 

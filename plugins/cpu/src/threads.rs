@@ -9,11 +9,11 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::Duration;
 
 use crossdock_sdk::abi::Status;
 use crossdock_sdk::log;
+use crossdock_sdk::threads::Thread;
 
 use crate::event::{Failure, Outcome};
 use crate::queue::Queue;
@@ -167,8 +167,7 @@ impl Threads {
 
     fn start(self: &Arc<Self>, state: &mut State) -> io::Result<()> {
         let threads = Arc::clone(self);
-        let thread = thread::Builder::new().name("xd-cpu-stream".to_owned());
-        thread.spawn(move || threads.serve())?;
+        Thread::named("xd-cpu-stream").spawn(move || threads.serve())?;
         state.threads += 1;
         state.coming += 1;
         Ok(())

@@ -541,8 +541,9 @@ fn foreign_memory_is_kept_where_nobody_can_say_that_the_copy_is_over() {
     let (source, given_back) = lent(&rig, 4096);
     stream.wait(&host_event).unwrap();
     let (copy, _) = source.to_on(&one, DIRECT, &stream).unwrap();
-    // No stream calls a function, so a thread waits, and its wait is refused.
-    let faults = "call:stream_host_call@1=UNSUPPORTED,call:event_synchronize@1=OOM_HOST";
+    // No stream calls a function, so its end is polled, and the first queries are refused.
+    let faults = "call:stream_host_call@1=UNSUPPORTED,call:stream_query@1=OOM_HOST,\
+                  call:event_query@1=OOM_HOST";
     rig.control.inject(faults).unwrap();
     drop(source);
     let too_early = given_back.recv_timeout(MOMENT);

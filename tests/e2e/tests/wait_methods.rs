@@ -90,7 +90,7 @@ fn a_stream_is_told_why_nobody_can_say_whether_the_work_is_over_that_it_waits_fo
     let name = "a_stream_is_told_why_nobody_can_say_whether_the_work_is_over_that_it_waits_for";
     // The first wait is that of the work; then no stream of ours comes behind it.
     let faults = "cpu.stream_wait_event:2=VENDOR,cpu.stream_wait_event:3=VENDOR,\
-                  cpu.event_synchronize:1=DEVICE_LOST";
+                  cpu.event_query:1=DEVICE_LOST";
     if with_faults(name, faults) {
         let Some((_runtime, one, other)) = two_cpus() else {
             return;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use crossdock_sim_engine::{End, Line, LinkUse, Place, Report, ReportKind, Site};
+use crossdock_sim_engine::{End, Line, LinkUse, Place, Report, ReportKind, Site, threads};
 use serde_json::json;
 
 use crate::fence::{fence, say};
@@ -37,8 +37,7 @@ pub(crate) fn tell_of_standstills(process: &'static Process) {
             process.journal.note(process);
         }
     };
-    let thread = std::thread::Builder::new().name("sim-reports".to_owned());
-    if thread.spawn(tell).is_err() {
+    if threads::spawn("sim-reports", tell).is_err() {
         say!("crossdock-sim: standstills are told at the exit alone");
     }
 }

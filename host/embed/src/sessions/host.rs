@@ -13,8 +13,10 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, mpsc};
-use std::thread::{Builder, ThreadId};
+use std::thread::ThreadId;
 use std::time::Duration;
+
+use crossdock_sdk::threads::Thread;
 
 use crate::failure::{Failure, Kind};
 use crate::finding::startup_check;
@@ -116,8 +118,7 @@ impl Host {
             startup_check::starts(self.python.choice())?;
         }
         let (ready, answer) = mpsc::sync_channel(1);
-        let script = Builder::new().name("crossdock-embed".to_owned());
-        let script = script.stack_size(STACK_BYTES);
+        let script = Thread::named("crossdock-embed").stack_size(STACK_BYTES);
         let _detached = script
             .spawn(move || self.serve(&ready))
             .map_err(no_thread)?;
@@ -131,12 +132,14 @@ impl Host {
                 }
             },
         });
-        let watcher = Builder::new().name("crossdock-watcher".to_owned());
+        let watcher = Thread::named("crossdock-watcher");
         let _detached = watcher.spawn(move || self.watch()).map_err(no_thread)?;
         Ok(())
     }
 
-    /// The script thread. It never ends, because it may be Python's main thread.
+    /// The script thread. It never ends, because it may be Python's main thread. Between jobs it blocks all signals
+    /// but its own two. During a job it blocks what the caller blocks, because processes and threads that a script
+    /// starts inherit that.
     fn serve(&'static self, ready: &SyncSender<Result<(), Failure>>) {
         let is_main = self.attach();
         // SAFETY: this thread has the lock since it started Python, or asked for it.
@@ -146,6 +149,7 @@ impl Host {
         let _set_once = self.thread.set((std::thread::current().id(), ident));
         let _set_once = self.mark.set(Mark::this_thread());
         let signals = Signals::of_this_thread(is_main);
+        let (wake, place, _pipe) = signals.numbers();
         let worker = Worker::new(self, &gil, signals.numbers()).map_err(|raised| {
             gil.print(raised);
             Failure::new(Kind::NoPython, "start Python").because(
@@ -157,10 +161,13 @@ impl Host {
         let _received = ready.send(worker.as_ref().map(|_| ()).map_err(Clone::clone));
         loop {
             let job = gil.released(|| self.queue.next());
-            match &worker {
-                Ok(worker) => self.queue.finish(worker.work(job.work)),
-                Err(failure) => self.queue.finish(Err(failure.clone())),
-            }
+            let restored = job.signals.without(wake).without(place).swap();
+            let answer = match &worker {
+                Ok(worker) => worker.work(job.work),
+                Err(failure) => Err(failure.clone()),
+            };
+            drop(restored);
+            self.queue.finish(answer);
         }
     }
 

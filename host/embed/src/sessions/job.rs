@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use crossdock_sdk::threads::SignalMask;
+
 use crate::failure::{Failure, Kind};
 use crate::python::value::{Argument, Value};
 
@@ -25,6 +27,8 @@ pub(crate) struct Work {
 pub(crate) struct Job {
     pub(crate) ticket: Ticket,
     pub(crate) work: Work,
+    /// That of the thread that asks. The script blocks the same signals, and so does what it starts.
+    pub(crate) signals: SignalMask,
     /// Somebody waits for the answer.
     pub(crate) is_awaited: bool,
 }

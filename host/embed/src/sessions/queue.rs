@@ -5,6 +5,8 @@
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use crossdock_sdk::threads::SignalMask;
+
 use crate::failure::{Failure, Kind};
 use crate::sessions::job::{
     Answer, Cause, Job, Limits, Outcome, Phase, Running, State, Stop, Ticket, Turn, Work, closed,
@@ -86,6 +88,7 @@ impl JobQueue {
         table.waiting.push_back(Job {
             ticket,
             work,
+            signals: SignalMask::current(),
             is_awaited,
         });
         drop(table);

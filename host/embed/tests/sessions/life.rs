@@ -13,6 +13,7 @@ use crate::rig::{Child, SOON, has_module, in_children, number, rounds, run, soon
 
 in_children! {
     signals_are_left_alone: signals;
+    a_script_blocks_the_signals_that_its_caller_blocks: blocked_signals;
     a_fork_of_the_host_has_no_scripts: forks;
     a_child_of_a_script_ends_with_its_script: children_of_scripts;
     a_script_cannot_run_scripts_that_it_would_wait_for: nested;
@@ -62,6 +63,52 @@ fn signals(child: &Child) {
         "import sys\nassert subprocess.run(['true']).returncode == 0",
     );
     assert_eq!(handlers(), before);
+}
+
+/// The signals that a thread of this process blocks, the lowest bit being signal 1.
+fn blocked(name: &str) -> u64 {
+    let folders = std::fs::read_dir("/proc/self/task").unwrap();
+    let texts =
+        folders.map(|folder| std::fs::read_to_string(folder.unwrap().path().join("status")));
+    let line = |text: &str, key| {
+        text.lines()
+            .find_map(|line| line.strip_prefix(key).map(str::to_owned))
+    };
+    let mut named = texts.filter_map(Result::ok);
+    let status = named
+        .find(|text| line(text, "Name:").unwrap().trim() == name)
+        .unwrap();
+    u64::from_str_radix(line(&status, "SigBlk:").unwrap().trim(), 16).unwrap()
+}
+
+/// Blocks or unblocks a signal for the calling thread.
+fn change_mask(how: i32, signal: i32) {
+    let mut set = MaybeUninit::<libc::sigset_t>::zeroed();
+    // SAFETY: there is room for a set.
+    unsafe { libc::sigemptyset(set.as_mut_ptr()) };
+    // SAFETY: a set that was made, and a valid signal.
+    unsafe { libc::sigaddset(set.as_mut_ptr(), signal) };
+    // SAFETY: a set that was made; the old one is not wanted.
+    unsafe { libc::pthread_sigmask(how, set.as_ptr(), std::ptr::null_mut()) };
+}
+
+fn blocked_signals(child: &Child) {
+    let (term, user) = (1 << (libc::SIGTERM - 1), 1 << (libc::SIGUSR1 - 1));
+    let session = child.session();
+    run(
+        &session,
+        "import signal, subprocess\n\
+         def own(): return signal.SIGTERM in signal.pthread_sigmask(signal.SIG_BLOCK, [])\n\
+         def ends(): p = subprocess.Popen(['sleep', '60']); p.terminate(); return p.wait() == -15",
+    );
+    run(&session, "assert not own() and ends()");
+    for thread in ["crossdock-embed", "crossdock-watch"] {
+        assert_eq!(blocked(thread) & (term | user), term | user, "{thread}");
+    }
+    change_mask(libc::SIG_BLOCK, libc::SIGTERM);
+    run(&session, "assert own()");
+    change_mask(libc::SIG_UNBLOCK, libc::SIGTERM);
+    run(&session, "assert not own() and ends()");
 }
 
 /// Ends a forked child without anything of the parent's.

@@ -3,7 +3,7 @@
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
-use crossdock_api::{NO_LIMIT, Status};
+use crossdock_api::{NO_LIMIT, Status, Thread};
 use pyo3::prelude::*;
 
 use crate::interpreter::attached::detached;
@@ -63,8 +63,7 @@ pub(crate) fn wait_once(
     let rest = left(limit, begin);
     // A waiter that has gone does not listen any more.
     let thread = move || ends.send(call(rest)).unwrap_or_default();
-    let name = "crossdock-python-wait".to_owned();
-    if let Err(_refused) = std::thread::Builder::new().name(name).spawn(thread) {
+    if let Err(_refused) = Thread::named("crossdock-python-wait").spawn(thread) {
         return self::wait(py, rest, wait);
     }
     loop {

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use crossdock_sdk::abi::{CopyArgs, Side, StreamHandle};
+use crossdock_sdk::threads::Thread;
 
 use crate::copies::order::Accesses;
 use crate::devices::device::Device;
@@ -50,9 +51,7 @@ fn move_all(dst: &Tensor, src: &Tensor) -> Result<(), Error> {
     };
     thread::scope(|scope| {
         for _ in 1..parts.workers() {
-            let started = thread::Builder::new()
-                .name("crossdock-stage".to_owned())
-                .spawn_scoped(scope, worker);
+            let started = Thread::named("crossdock-stage").spawn_scoped(scope, worker);
             if let Err(error) = started {
                 log::debug!(target: "crossdock::route", "no thread for a staged copy: {error}");
                 break;

@@ -16,11 +16,11 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc;
-use std::thread;
 
 use crossdock_sdk::abi::{Capabilities, Side, Status};
 use crossdock_sdk::deadline::Deadline;
 use crossdock_sdk::fence::fence;
+use crossdock_sdk::threads::Thread;
 
 use crate::copies::order;
 use crate::copies::stage::{self, Part, Parts};
@@ -88,11 +88,10 @@ pub(crate) fn stage(dst: &Tensor, src: &Tensor, stream: &Stream) -> Result<(), E
             submitted.run(&end);
         }
     };
-    let thread = thread::Builder::new().name("crossdock-stage".to_owned());
     let fenced = move || {
         let _caught = fence(run);
     };
-    thread
+    Thread::named("crossdock-stage")
         .spawn(fenced)
         .map_err(|error| Error::exhausted("start a thread for a staged copy", error))?;
     let (reader, writer) = (&copy.source.stream, &copy.destination.stream);

@@ -39,6 +39,10 @@ impl<T: ?Sized> WeakList<T> {
         self.all.retain(|one| one.strong_count() > 0);
     }
 
+    pub(crate) fn forget(&mut self, one: &Weak<T>) {
+        self.all.retain(|other| !other.ptr_eq(one));
+    }
+
     /// Those that are alive. The caller may become the last holder of each.
     pub(crate) fn alive(&self) -> Vec<Arc<T>> {
         self.all.iter().filter_map(Weak::upgrade).collect()

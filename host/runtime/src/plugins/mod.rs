@@ -15,6 +15,7 @@
 //! | `lost_devices` | lost devices, with the call that noticed |
 //! | `later_work` | work that threads of the host submit to a device part by part |
 //! | `peer_links` | what is known of the links between its devices |
+//! | `poller` | the thread that polls for what nothing notifies the host of |
 //! | `workers` | the threads that act when work is over, and poll what they wait for |
 //! | `float_mode`, `signals` | what is kept over a plugin's code |
 //!
@@ -36,6 +37,7 @@ pub(crate) mod peer_links;
 pub(crate) mod pending_events;
 pub(crate) mod plugin;
 pub(crate) mod plugin_device;
+pub(crate) mod poller;
 pub(crate) mod releases;
 mod signals;
 pub(crate) mod stream_core;

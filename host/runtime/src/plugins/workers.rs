@@ -12,8 +12,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crossdock_sdk::fence::fence;
+use crossdock_sdk::threads::Thread;
 
 use crate::hooks::weak_list::WeakList;
+use crate::plugins::poller::Poller;
 use crate::process::process_state;
 
 /// What a worker does once.
@@ -21,8 +23,8 @@ pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
 /// Something that a job will come from.
 pub(crate) trait Polled: fmt::Debug + Send + Sync {
-    /// Asks the plugin how far it is. The plugin acts on what it finds.
-    fn poll(&self);
+    /// Asks the plugin how far it is, and says whether it is to be asked again. The plugin acts on what it finds.
+    fn poll(&self) -> bool;
 }
 
 /// Only what a lost device would have done waits so long.
@@ -35,6 +37,8 @@ pub(crate) struct Workers {
     pub(crate) host_events: Worker,
     /// A thread of its own: a release may run code of others, which must not delay a stream.
     pub(crate) releases: Worker,
+    /// It polls for what the plugin calls no host function for.
+    pub(crate) polls: Poller,
 }
 
 /// A thread that is started when it is needed.
@@ -49,8 +53,8 @@ impl Worker {
             let (to, jobs) = channel();
             let polled = Arc::<PollList>::default();
             let list = Arc::clone(&polled);
-            let thread = std::thread::Builder::new().name(name.to_owned());
-            thread.spawn(move || serve(&jobs, &list)).ok()?;
+            let thread = Thread::named(name).spawn(move || serve(&jobs, &list));
+            thread.ok()?;
             *queue = Some(JobQueue { jobs: to, polled });
         }
         queue.clone()
@@ -65,15 +69,23 @@ pub(crate) struct JobQueue {
 }
 
 impl JobQueue {
+    /// Runs the job on the worker's thread. Where the thread has ended, the job is a counted leak: dropping it here
+    /// could call hooks.
+    pub(crate) fn put_or_leak(&self, job: Job) {
+        if let Err(lost) = self.put(job) {
+            process_state::leak(lost);
+        }
+    }
+
     /// Runs the job on the worker's thread.
     ///
     /// # Errors
     /// The job, where the thread is gone.
-    pub(crate) fn put(&self, job: Job) -> Result<(), Job> {
+    fn put(&self, job: Job) -> Result<(), Job> {
         self.jobs.send(job).map_err(|lost| lost.0)
     }
 
-    /// Lets the worker poll this until nobody holds it any more.
+    /// Lets the worker poll this until it needs no poll or was dropped.
     pub(crate) fn poll_while_alive(&self, one: &Arc<impl Polled + 'static>) {
         let one = Arc::downgrade(one);
         let was_empty = {
@@ -109,8 +121,11 @@ impl PollList {
             let Some(_waits) = process_state::begin_release() else {
                 return;
             };
-            // This may be the last holder; its drop calls hooks and code of others, which may panic.
-            let _caught = fence(move || one.poll());
+            // This may be the last holder; its drop calls hooks and foreign code, which may panic.
+            let polled = Arc::downgrade(&one);
+            if fence(move || one.poll()) == Some(false) {
+                locked(&self.0).forget(&polled);
+            }
         }
     }
 }

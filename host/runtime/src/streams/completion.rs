@@ -1,11 +1,10 @@
-//! What is done when the work before an event is over, without a thread that waits for it.
+//! What is done when the work before an event is over, without a thread that blocks for it.
 //!
 //! An internal stream of the event's plugin waits for the event and then runs a host function. That
 //! function may call no hook, so it hands a job to a thread of ours. Where a plugin cannot run host
-//! functions, a thread waits for that stream instead. Where no stream can wait in the event's place in
-//! the device's queues, a thread asks the event: a stream that waits later may stand behind what waits
-//! for the answer. Until the function was called, the thread that takes its job polls the stream
-//! where the device asks for that (`plugins/workers.rs`).
+//! functions, its polling thread queries that stream instead (`plugins/poller.rs`, `polled_end.rs`). Until
+//! the function was called, the thread that takes its job polls the stream where the device asks for that
+//! (`plugins/workers.rs`).
 //!
 //! Work is known to be over in two cases: the plugin says that it ended well, or a stream that
 //! waited for it went on. Any other answer of a plugin may be a failure of the call and not of the
@@ -23,11 +22,12 @@ use crossdock_sdk::fence::fence;
 use crate::error::Error;
 use crate::hooks::plugin_hooks::OnQuarantine;
 use crate::plugins::releases::{Outstanding, Release};
-use crate::plugins::workers::{JobQueue, Polled, Workers};
+use crate::plugins::workers::{Job, JobQueue, Polled, Workers};
 use crate::process::process_state;
 use crate::streams::event::Event;
 use crate::streams::internal_stream::InternalStream;
 use crate::streams::outstanding_work::Work;
+use crate::streams::polled_end::PolledEnd;
 use crate::streams::wait::{OnFailure, WaitMethod};
 
 /// What is done when work is over.
@@ -149,13 +149,13 @@ fn is_timeout(error: &Error, limit: Option<Duration>) -> bool {
 }
 
 /// A stream of ours that waits for the event.
-fn waiting_stream(event: &Event) -> Result<InternalStream, Error> {
+pub(super) fn waiting_stream(event: &Event) -> Result<InternalStream, Error> {
     let stream = InternalStream::take(event.device())?;
     stream.wait_for_own(event)?;
     Ok(stream)
 }
 
-/// Does `then` once the work before `event` is over, and says what waits for that: the device or a
+/// Does `then` once the work before `event` is over, and says what waits for that: the device or the polling
 /// thread.
 ///
 /// # Errors
@@ -174,9 +174,9 @@ pub(crate) fn after(event: Event, then: Then) -> Result<WaitMethod, Error> {
         then: Mutex::new(Some((then, place))),
         stream: Mutex::new(None),
     });
-    let how = match by_host_call(&waiting, worker) {
+    let how = match by_host_call(&waiting, worker.clone()) {
         Ok(()) => WaitMethod::HostEvent,
-        Err(behind) => by_thread(&waiting, behind).map(|()| WaitMethod::HostThread)?,
+        Err(behind) => by_polling(&waiting, behind, worker).map(|()| WaitMethod::HostThread)?,
     };
     plugin.hooks().watch_quarantine(waiting);
     Ok(how)
@@ -199,8 +199,8 @@ pub(crate) fn release_after(mut work: Vec<Work>, release: Release) {
 
 /// Something to do, until it is done or given up.
 #[derive(Debug)]
-struct Waiting {
-    event: Event,
+pub(super) struct Waiting {
+    pub(super) event: Event,
     /// With the place by which those who wait for releases wait for this.
     then: Mutex<Option<(Then, Arc<Outstanding>)>>,
     /// The stream that is to call the host function, until the function was called.
@@ -209,7 +209,7 @@ struct Waiting {
 
 impl Waiting {
     /// Whether a stream is to wait for it.
-    fn is_waited_for(&self) -> bool {
+    pub(super) fn is_waited_for(&self) -> bool {
         let then = self.then.lock().unwrap_or_else(PoisonError::into_inner);
         matches!(*then, Some((Then::Complete(..), _)))
     }
@@ -221,26 +221,56 @@ impl Waiting {
             .take()
     }
 
+    /// Does what is to be done, in a thread that may call hooks.
+    fn finish(self: Arc<Self>, ended: Result<(), Error>) {
+        let place = self.take().map(|(then, place)| {
+            match ended {
+                Ok(()) => then.run(&self.event),
+                Err(error) => then.give_up(error),
+            }
+            place
+        });
+        let stream = self.stream().take();
+        if let Some(stream) = stream {
+            stream.give_back();
+        }
+        // The event first.
+        drop(self);
+        drop(place);
+    }
+
     fn stream(&self) -> MutexGuard<'_, Option<InternalStream>> {
         self.stream.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Polled for Waiting {
-    fn poll(&self) {
+    fn poll(&self) -> bool {
         // The lock keeps the stream here. A host function that runs inside the call takes no lock.
-        if let Some(stream) = self.stream().as_ref() {
-            // The plugin acts on what it finds.
-            let _ignored = stream.device().hooks().stream_query(stream.handle());
+        let mut polled = self.stream();
+        let Some(stream) = polled.as_ref() else {
+            return false;
+        };
+        let hooks = stream.device().hooks();
+        // The plugin acts on what it finds.
+        let _ignored = hooks.stream_query(stream.handle());
+        let is_called = !hooks.is_quarantined();
+        if !is_called {
+            *polled = None;
         }
+        is_called
     }
 }
 
 impl OnQuarantine for Waiting {
-    /// The plugin may never come to the event, and nobody can ask it any more.
+    /// The plugin may never come to the event, and no hook can query it any more.
     fn quarantined(&self, error: &Error) {
         if let Some((then, _place)) = self.take() {
             then.give_up(error.clone());
+        }
+        // A thread that holds the lock polls it, perhaps this one: it drops the stream itself.
+        if let Ok(mut stream) = self.stream.try_lock() {
+            *stream = None;
         }
     }
 }
@@ -294,62 +324,41 @@ unsafe extern "C" fn arrive(word: *mut c_void) {
         // SAFETY: the word of `by_host_call`, and the contract calls this once.
         let arrival = unsafe { Box::from_raw(word.cast::<Arrival>()) };
         let worker = arrival.worker.clone();
-        let job = Box::new(move || {
-            let waiting = arrival.waiting;
-            let place = waiting.take().map(|(then, place)| {
-                then.run(&waiting.event);
-                place
-            });
-            let stream = waiting.stream().take();
-            if let Some(stream) = stream {
-                stream.give_back();
-            }
-            // The event first.
-            drop(waiting);
-            drop(place);
-        });
-        if let Err(lost) = worker.put(job) {
-            // The thread is gone: dropping the job here would call hooks.
-            Box::leak(lost);
-            process_state::count_leak();
-        }
+        worker.put_or_leak(Box::new(move || arrival.waiting.finish(Ok(()))));
     };
     let _caught = fence(hand_over);
 }
 
-/// Lets a thread wait for the event, or for the stream `behind`, which waits for the event already: it
+/// Lets the plugin's polling thread ask for the event, or for the stream `behind`, which waits for the event already: it
 /// has its place in the device's queues, before whatever waits for this.
-fn by_thread(waiting: &Arc<Waiting>, behind: Option<InternalStream>) -> Result<(), Error> {
-    // A thread that does not start drops what it owns, so this is only lent.
-    let lent = Arc::clone(waiting);
-    let wait = move || {
-        let has_passed =
-            behind.is_some_and(|stream| stream.wait_until_over(Deadline::after(None)).is_ok());
-        // A stream that waits for this stands in line before any stream that would begin to wait for the event now.
-        let ended = match has_passed {
-            true => Ok(()),
-            false if lent.is_waited_for() => ask_until_over(&lent.event, None),
-            false => block_until_over(&lent.event, None).map(drop),
+fn by_polling(
+    waiting: &Arc<Waiting>,
+    behind: Option<InternalStream>,
+    worker: Option<JobQueue>,
+) -> Result<(), Error> {
+    // Where the system has no thread for it, the poll is dropped with what it owns.
+    let mut shared = Some(Arc::clone(waiting));
+    let mut end = PolledEnd::new(behind);
+    let poll = move || {
+        let Some(ended) = shared.as_ref().and_then(|waiting| end.ask(waiting)) else {
+            return false;
         };
-        let Some((then, place)) = lent.take() else {
-            return;
-        };
-        match ended {
-            Ok(()) => then.run(&lent.event),
-            Err(error) => then.give_up(error),
+        // The poll has let go of the stream and of the event before what waits for both goes on.
+        end = PolledEnd::new(None);
+        if let Some(waiting) = shared.take() {
+            let finish: Job = Box::new(move || waiting.finish(ended));
+            match &worker {
+                Some(worker) => worker.put_or_leak(finish),
+                None => finish(),
+            }
         }
-        // The event first.
-        drop(lent);
-        drop(place);
+        true
     };
-    let fenced = move || {
-        let _caught = fence(wait);
-    };
-    let thread = std::thread::Builder::new().name("crossdock-wait".to_owned());
-    let Err(error) = thread.spawn(fenced) else {
+    let plugin = waiting.event.device().plugin();
+    let Err(error) = plugin.workers().polls.poll_until_over(poll) else {
         return Ok(());
     };
-    let error = Error::exhausted("start a thread that waits", error);
+    let error = Error::exhausted("start a thread that polls", error);
     if let Some((then, _place)) = waiting.take() {
         then.give_up(error.clone());
     }

@@ -7,6 +7,7 @@
 //! | `stream_frees` | streams that free memory |
 //! | `wait` | how a stream waits for an event of another plugin |
 //! | `completion` | what is done when work is over |
+//! | `polled_end` | the end of work, where the plugin calls no host function |
 //! | `outstanding_work` | work that may still run on a memory |
 //! | `release_wait` | waits for outstanding releases |
 //! | `internal_stream` | a stream that the runtime makes for itself |
@@ -43,8 +44,8 @@
 //! loss only in a call. All this is submitted before the waiting stream is told to wait: behind that
 //! wait in one hardware queue, it would never run. An internal stream carries one thing at a
 //! time, because two waits on one stream could wait in a circle; as many are made as wait at
-//! once, and idle ones beyond a few are destroyed. Where a plugin has no host functions, a thread
-//! waits; where the waiting one has no host events, the caller does. `Stream::wait` says which it
+//! once, and idle ones beyond a few are destroyed. Where a plugin has no host functions, its polling
+//! thread queries the internal stream (`plugins/poller.rs`), one thread for all waits; where the waiting one has no host events, the caller does. `Stream::wait` says which it
 //! was (`WaitMethod`), and the explanation of a route says which it will be.
 //!
 //! *When work is over.* Only where that is known: the plugin said that the event happened, or a
@@ -69,6 +70,7 @@ mod internal_stream_tests;
 pub(crate) mod outstanding_work;
 #[cfg(test)]
 mod outstanding_work_tests;
+mod polled_end;
 pub(crate) mod release_wait;
 pub(crate) mod stream;
 mod stream_frees;

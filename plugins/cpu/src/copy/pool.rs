@@ -8,6 +8,7 @@ use std::thread::{self, JoinHandle};
 
 use crossdock_sdk::fence::{PanicMessage, fence_with_message};
 use crossdock_sdk::log;
+use crossdock_sdk::threads::Thread;
 
 /// Threads that share the parts of a large copy.
 #[derive(Debug)]
@@ -83,7 +84,7 @@ impl Pool {
             let mut workers = Vec::new();
             for number in 1..self.threads {
                 let shared = Arc::clone(&self.shared);
-                let worker = thread::Builder::new().name(format!("xd-cpu-copy-{number}"));
+                let worker = Thread::named(format!("xd-cpu-copy-{number}"));
                 match worker.spawn(move || shared.serve()) {
                     Ok(worker) => workers.push(worker),
                     Err(error) => log::warn!("no thread for copies: {error}"),

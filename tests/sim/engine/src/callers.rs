@@ -9,6 +9,7 @@ use crate::clock::Clock;
 use crate::engine::Shared;
 use crate::schedule::HostJob;
 use crate::shadow::Mark;
+use crate::threads;
 
 thread_local! {
     static IS_CALLER: Cell<bool> = const { Cell::new(false) };
@@ -55,8 +56,7 @@ impl Callers {
             }
         }
         let pool = Arc::clone(&self.pool);
-        let thread = std::thread::Builder::new().name("sim-host".to_owned());
-        thread.spawn(move || serve(&pool, job)).is_ok()
+        threads::spawn("sim-host", move || serve(&pool, job)).is_ok()
     }
 
     /// Ends the threads that wait for functions.

@@ -284,13 +284,11 @@ impl Shared {
 impl Life {
     fn start(&mut self, work: impl FnOnce(&Arc<Shared>) + Send + 'static) -> Result<(), Error> {
         let shared = Arc::clone(&self.shared);
-        let thread = std::thread::Builder::new().name("sim-engine".to_owned());
-        let thread = thread
-            .spawn(move || work(&shared))
-            .map_err(|error| Error::System {
-                operation: "thread",
-                code: error.raw_os_error().unwrap_or(0),
-            })?;
+        let thread = crate::threads::spawn("sim-engine", move || work(&shared));
+        let thread = thread.map_err(|error| Error::System {
+            operation: "thread",
+            code: error.raw_os_error().unwrap_or(0),
+        })?;
         self.threads.push(thread);
         Ok(())
     }

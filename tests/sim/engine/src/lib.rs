@@ -19,6 +19,7 @@
 //! | `words` | words that streams write and wait for, and what a wait knows by its word |
 //! | `ending` | the end of a process: what is left is judged, and not done |
 //! | `wait`, `callers` | calling threads that wait, and the threads that call host functions |
+//! | `threads` | threads that block all signals |
 //! | `arena`, `memory`, `usage`, `strided` | device memory, what is allocated in it, and strided copies |
 //! | `export` | memory that another process opens |
 //! | `clock`, `shadow`, `check` | vector clocks, the last users of each byte, and the checker |
@@ -56,6 +57,7 @@ mod site;
 mod standstill;
 mod state;
 mod strided;
+pub mod threads;
 mod trace;
 mod turns;
 mod usage;

@@ -9,11 +9,11 @@ use std::{
     path::Path,
     process::{Command, ExitStatus},
     sync::mpsc::{self, Receiver},
-    thread,
     time::Duration,
 };
 
 use crossdock_sdk::child::Child;
+use crossdock_sdk::threads::Thread;
 
 use crate::command::{
     probe::child::{Answer, closed},
@@ -155,7 +155,7 @@ fn drain(mut pipe: impl Read + Send + 'static) -> io::Result<Receiver<(Vec<u8>, 
         let count = more.unwrap_or(0).saturating_add(kept.len() as u64);
         drop(send.send((kept, count)));
     };
-    thread::Builder::new().spawn(read)?;
+    Thread::named("probe-read").spawn(read)?;
     Ok(receive)
 }
 
