@@ -7,6 +7,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crossdock_sdk::abi::StreamHandle;
+use crossdock_sdk::deadline::Deadline;
 
 use crate::plugins::stream_core::{Hold, Origin, StreamCore};
 use crate::process::process_state;
@@ -74,15 +75,15 @@ impl LiveStreams {
     }
 
     /// Records where each stream is past what it was told to free so far, for those who wait for
-    /// releases.
-    pub(crate) fn finish_frees(&self) {
+    /// releases. A stream that another call keeps until the deadline stays as it is, and is waited for in vain.
+    pub(crate) fn finish_frees(&self, deadline: Deadline) {
         let Some(entries) = self.entries() else {
             return;
         };
         let cores = entries.iter().filter_map(|entry| entry.core.upgrade());
         let cores: Vec<_> = cores.collect();
         drop(entries);
-        cores.iter().for_each(|core| core.finish_frees());
+        cores.iter().for_each(|core| core.finish_frees(deadline));
     }
 
     /// Enters a stream; where it is entered and alive already, gives that one. A stream that was created

@@ -388,7 +388,7 @@ impl Plugin {
     /// Blocks until all outstanding releases of its memory with a smaller number than `later` are over; `false`
     /// when the deadline passed first, or the process began to exit.
     pub(crate) fn wait_for_releases(&self, later: u64, deadline: Deadline) -> bool {
-        self.streams.finish_frees();
+        self.streams.finish_frees(deadline);
         self.releases.wait(later, deadline.left())
     }
 

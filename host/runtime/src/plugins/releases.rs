@@ -126,10 +126,22 @@ impl fmt::Debug for Release {
 }
 
 /// The releases of one plugin's memory that wait for work.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Releases {
     state: Mutex<State>,
     ended: Condvar,
+    /// In the child of a fork the lock may be held by a thread that the child does not have.
+    generation: u32,
+}
+
+impl Default for Releases {
+    fn default() -> Self {
+        Self {
+            state: Mutex::default(),
+            ended: Condvar::new(),
+            generation: process_state::generation(),
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -205,6 +217,9 @@ impl Outstanding {
 
 impl Drop for Outstanding {
     fn drop(&mut self) {
+        if self.releases.generation != process_state::generation() {
+            return;
+        }
         let mut state = self.releases.state();
         if let Some(count) = state.open.get_mut(&self.number) {
             *count -= 1;
@@ -214,5 +229,22 @@ impl Drop for Outstanding {
         }
         drop(state);
         self.releases.ended.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_that_a_fork_inherited_takes_no_lock() {
+        let releases = Arc::new(Releases {
+            generation: process_state::generation() + 1,
+            ..Releases::default()
+        });
+        let place = Outstanding::new(&releases);
+        // The lock is that of a thread which the child does not have.
+        let _held = releases.state();
+        drop(place);
     }
 }

@@ -5,9 +5,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crossdock_sdk::abi::{Status, StreamHandle};
+use crossdock_sdk::deadline::Deadline;
 
 use crate::error::Error;
 use crate::hooks::plugin_hooks::Hooks;
+use crate::hooks::waits::ask_until;
 use crate::plugins::plugin::Plugin;
 use crate::plugins::stream_frees::{Finish, SubmitLock, Submitting};
 use crate::process::process_state;
@@ -209,10 +211,11 @@ impl StreamCore {
         free(self.handle)
     }
 
-    /// Records where the stream is past what it was told to free so far, for those who wait for releases.
-    pub(super) fn finish_frees(&self) {
+    /// Records where the stream is past what it was told to free so far, for those who wait for releases. If another call
+    /// has the submit lock until the deadline, the note stays, and so does the place among the releases.
+    pub(super) fn finish_frees(&self, deadline: Deadline) {
         if self.submit_lock.is_noted() {
-            self.finish_frees_under(self.submitting());
+            self.finish_frees_under(self.submitting_until(deadline));
         }
     }
 
@@ -226,6 +229,18 @@ impl StreamCore {
 
     fn submitting(&self) -> Option<Submitting<'_>> {
         self.may_lock().then(|| self.submit_lock.lock())
+    }
+
+    fn submitting_until(&self, deadline: Deadline) -> Option<Submitting<'_>> {
+        if deadline.left().is_none() || !self.may_lock() {
+            return self.submitting();
+        }
+        let mut submitting = None;
+        let locked = ask_until(deadline, || {
+            submitting = self.submit_lock.try_lock();
+            Ok(submitting.is_some())
+        });
+        submitting.filter(|_| locked.is_ok_and(|locked| locked))
     }
 
     fn check_not_left(&self) -> Result<(), Error> {

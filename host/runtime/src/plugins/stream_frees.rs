@@ -1,7 +1,7 @@
 //! A stream's submit lock, and what the stream was told to free, for those who wait for releases: its plugin frees it
 //! when the stream comes to that, and tells nobody.
 
-use std::sync::PoisonError;
+use std::sync::{PoisonError, TryLockError};
 
 #[cfg(not(loom))]
 use std::sync::{
@@ -52,6 +52,19 @@ impl<F> SubmitLock<F> {
             is_noted: &self.is_noted,
             note: self.note.lock().unwrap_or_else(PoisonError::into_inner),
         }
+    }
+
+    /// The lock, unless another caller has it.
+    pub(crate) fn try_lock(&self) -> Option<Submitting<'_, F>> {
+        let note = match self.note.try_lock() {
+            Ok(note) => note,
+            Err(TryLockError::Poisoned(note)) => note.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        Some(Submitting {
+            is_noted: &self.is_noted,
+            note,
+        })
     }
 
     /// Whether there is a note of frees.

@@ -7,11 +7,13 @@ use std::time::Duration;
 
 use crossdock_sdk::deadline::Deadline;
 
-use super::{Then, after};
+use super::{Mutex, OnQuarantine as _, Polled as _, Then, Waiting, after};
 use crate::plugins::releases::{Release, Releases, next_number};
 use crate::process::process_state;
 use crate::streams::event::Event;
+use crate::streams::internal_stream::InternalStream;
 use crate::streams::release_wait::wait_for_all;
+use crate::streams::stream::Stream;
 use crate::test_plugins::test_plugin_streams::{devices, given};
 
 #[test]
@@ -45,6 +47,44 @@ fn who_waits_for_releases_waits_for_none_that_comes_later() {
     earlier.run();
     assert!(releases.wait(begun, Some(Duration::ZERO)));
     later.run();
+}
+
+#[test]
+fn a_wait_of_a_quarantined_plugin_is_polled_no_more() {
+    let ([device, _], given) = (devices::<74>(), given::<74>());
+    let waits = [(); 2].map(|()| {
+        let waiting = Arc::new(Waiting {
+            event: Event::create(&device).unwrap(),
+            then: Mutex::new(None),
+            stream: Mutex::new(Some(InternalStream::take(&device).unwrap())),
+        });
+        device.hooks().watch_quarantine(Arc::clone(&waiting) as _);
+        waiting
+    });
+    assert!(waits.iter().all(|waiting| waiting.poll()));
+    *given.in_stream_query.lock().unwrap() = Some(Arc::new(|| panic!("a plugin's mistake")));
+    // The first one meets the panic itself, and the other one is notified.
+    assert!(!waits[0].poll());
+    for waiting in waits {
+        assert!(waiting.stream().is_none() && !waiting.poll());
+    }
+}
+
+#[test]
+fn a_wait_for_releases_ends_at_its_limit_while_a_call_submits() {
+    let [device, _] = devices::<75>();
+    let stream = Stream::new(&device).unwrap();
+    stream.free(|_| Ok(())).unwrap();
+    let later = next_number();
+    let wait = |limit| {
+        device
+            .plugin()
+            .wait_for_releases(later, Deadline::after(Some(limit)))
+    };
+    // The lock is that of a call that blocks in the middle of a copy.
+    let is_over = stream.with_submit_lock(|_| Ok(wait(Duration::from_millis(20))));
+    assert!(!is_over.unwrap());
+    assert!(wait(Duration::from_secs(20)));
 }
 
 /// A release that, while it is run, begins another one, and so on; each is run on another thread.

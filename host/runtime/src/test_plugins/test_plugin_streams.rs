@@ -186,7 +186,7 @@ fn every(place: &Mutex<Option<Step>>) {
     }
 }
 
-static GIVEN: [Given; 74] = [const { Given::new() }; 74];
+static GIVEN: [Given; 78] = [const { Given::new() }; 78];
 
 /// The handle of the default stream, and its native.
 const DEFAULT: u64 = 1;
