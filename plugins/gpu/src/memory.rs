@@ -341,19 +341,23 @@ impl<V: Vendor> Allocation<V> {
         self.abandoned.get_or_init(|| loss.clone());
     }
 
-    /// Waits for all work that uses registered memory. Nobody can tell when that of a lost device is over: then this
-    /// fails, each time.
-    pub(crate) fn wait_for_users(&self) -> Result<(), Fault> {
+    /// Waits for all work that uses registered memory; `NOT_READY` where it goes on after the deadline. Whether work of a
+    /// lost device is over is unknown: then this fails, each time.
+    pub(crate) fn wait_for_users(&self, deadline: Deadline) -> Result<(), Fault> {
         if let Some(failure) = self.abandoned.get() {
             return Err(failure.clone());
         }
         let users = locked(&self.users).clone();
         for user in &users {
-            match user.wait(Deadline::after(None))? {
+            match user.wait(deadline)? {
                 Progress::Failed(fault) if fault.status == Status::DEVICE_LOST => {
                     return Err(fault);
                 }
-                Progress::Failed(_) | Progress::Done | Progress::Running => {}
+                Progress::Running => {
+                    let why = "work still uses the memory";
+                    return Err(Fault::new(Status::NOT_READY, "unregister_host", why));
+                }
+                Progress::Failed(_) | Progress::Done => {}
             }
         }
         self.forget_users(&users);

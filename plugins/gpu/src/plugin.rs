@@ -324,7 +324,7 @@ impl<V: Vendor> Drop for Gpu<V> {
         self.end_links();
         for left in self.pointers.drain() {
             let ended = if left.is_registered() {
-                unregister_after_work(&left)
+                unregister_after_work(&left, Deadline::after(None))
             } else {
                 left.free()
             };

@@ -3,8 +3,10 @@
 
 use std::ffi::c_void;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crossdock_sdk::abi::Status;
+use crossdock_sdk::deadline::Deadline;
 use crossdock_sdk::plugin::{Error, Register};
 
 use crate::device::{Device, locked};
@@ -58,14 +60,24 @@ impl<V: Vendor> Register for Gpu<V> {
         let found = self.pointers.find(address);
         let found = found.filter(|found| found.address == address && found.is_registered());
         let found = found.ok_or_else(not_registered)?;
+        let place = |holders: &[Arc<Device<V>>]| {
+            let mut all = holders.iter();
+            let place = all.position(|holder| Arc::ptr_eq(holder, device));
+            place.ok_or_else(not_registered)
+        };
+        let is_last = {
+            let holders = locked(&found.holders);
+            place(&holders).map(|_place| holders.len() == 1)?
+        };
+        // Memory of a lost device stays registered for it, and so for the others too.
+        device.check(operation)?;
+        if is_last {
+            // Before the table forgets it: another thread may register memory there.
+            found.wait_for_users(Deadline::after(Some(Duration::ZERO)))?;
+        }
         let is_left = {
             let mut holders = locked(&found.holders);
-            let place = holders
-                .iter()
-                .position(|holder| Arc::ptr_eq(holder, device));
-            let place = place.ok_or_else(not_registered)?;
-            // Memory of a lost device stays registered for it, and so for the others too.
-            device.check(operation)?;
+            let place = place(&holders)?;
             holders.swap_remove(place);
             !holders.is_empty()
         };
@@ -74,7 +86,8 @@ impl<V: Vendor> Register for Gpu<V> {
         }
         let is_registered = Allocation::is_registered;
         let gone = self.pointers.remove(address, operation, is_registered)?;
-        Ok(unregister_after_work(&gone).inspect_err(|_| {
+        let at_once = Deadline::after(Some(Duration::ZERO));
+        Ok(unregister_after_work(&gone, at_once).inspect_err(|_| {
             // It is registered as before.
             locked(&gone.holders).push(Arc::clone(device));
             drop(self.pointers.insert(operation, gone));
@@ -82,11 +95,14 @@ impl<V: Vendor> Register for Gpu<V> {
     }
 }
 
-/// Waits for the work that uses registered memory, and ends the registration. Where a device that it is registered for,
-/// or that worked with it, is lost, it stays registered: the driver no longer ends that, or nobody can tell whether the
-/// work is over.
-pub(crate) fn unregister_after_work<V: Vendor>(gone: &Allocation<V>) -> Result<(), Fault> {
-    gone.wait_for_users()?;
+/// Waits for the work that uses registered memory, and ends the registration; `NOT_READY` where the work goes on after
+/// the deadline. Where a device that it is registered for, or that worked with it, is lost, it stays registered: the
+/// driver no longer ends that, or it is unknown whether the work is over.
+pub(crate) fn unregister_after_work<V: Vendor>(
+    gone: &Allocation<V>,
+    deadline: Deadline,
+) -> Result<(), Fault> {
+    gone.wait_for_users(deadline)?;
     let inside = gone.device.enter("unregister_host")?;
     // SAFETY: the work that uses it is over, and nobody finds it any more.
     inside.ask(|vendor| unsafe { vendor.unregister_host(gone.address) })

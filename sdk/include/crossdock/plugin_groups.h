@@ -311,8 +311,9 @@ typedef struct xd_register_hooks {
     xd_status (*register_host)(xd_plugin_handle plugin, uint32_t device, void *pointer,
                                uint64_t size, xd_plugin_error **error);
     /** Undoes `register_host`. What was adopted of the memory stays adopted. Work that uses the memory may be
-     * in flight, since another thread may submit some meanwhile: it is made all the same, and where it needs
-     * the lock, this waits for it.
+     * in flight, since another thread may submit some meanwhile: it is made all the same. While such work
+     * needs the lock, this answers `XD_NOT_READY`: the memory stays registered, and the host calls again later.
+     * A plugin that cannot query that work waits for it instead, which delays other releases of its memory.
      *
      * Nobody can tell whether work of a lost device is over. So this fails for a lost device, and for another
      * one where a lost one locked the memory or may still work with it: it stays registered, and the caller
@@ -321,7 +322,7 @@ typedef struct xd_register_hooks {
      * Threads: any.
      * Blocks:  may: for work on this memory, never for other work.
      * Owns:    nothing afterwards.
-     * Errors:  `XD_NOT_OWNER` when it was not registered; `XD_DEVICE_LOST`.
+     * Errors:  `XD_NOT_OWNER` when it was not registered; `XD_NOT_READY` while work needs the lock; `XD_DEVICE_LOST`.
      * Since:   table 1.0.
      */
     xd_status (*unregister_host)(xd_plugin_handle plugin, uint32_t device, void *pointer,

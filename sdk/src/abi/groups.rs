@@ -208,8 +208,9 @@ pub struct RegisterHooks {
         ) -> Status,
     >,
     /// Undoes `register_host`. What was adopted of the memory stays adopted. Work that uses the memory may be
-    /// in flight, since another thread may submit some meanwhile: it is made all the same, and where it needs
-    /// the lock, this waits for it.
+    /// in flight, since another thread may submit some meanwhile: it is made all the same. While such work
+    /// needs the lock, this answers `NOT_READY`: the memory stays registered, and the host calls again later.
+    /// A plugin that cannot query that work waits for it instead, which delays other releases of its memory.
     ///
     /// Nobody can tell whether work of a lost device is over. So this fails for a lost device, and for another
     /// one where a lost one locked the memory or may still work with it: it stays registered, and the caller
@@ -218,7 +219,7 @@ pub struct RegisterHooks {
     /// Threads: any.
     /// Blocks:  may: for work on this memory, never for other work.
     /// Owns:    nothing afterwards.
-    /// Errors:  `NOT_OWNER` when it was not registered; `DEVICE_LOST`.
+    /// Errors:  `NOT_OWNER` when it was not registered; `NOT_READY` while work needs the lock; `DEVICE_LOST`.
     /// Since:   table 1.0.
     pub unregister_host: Option<
         unsafe extern "C" fn(

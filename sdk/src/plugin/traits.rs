@@ -295,10 +295,10 @@ pub trait Register: Plugin {
         size: u64,
     ) -> Result<(), Error>;
     /// Undoes it. What was adopted of the memory stays adopted. Work on this memory may be in flight, and is
-    /// made all the same: it may wait for that, and never for other work.
+    /// made all the same: a plugin that cannot query it waits for it, and never for other work.
     ///
     /// # Errors
-    /// `NOT_OWNER`; `DEVICE_LOST` where the device is lost, or a lost one locked the memory or may still work
+    /// `NOT_OWNER`; `NOT_READY` while work on the memory needs the lock; `DEVICE_LOST` where the device is lost, or a lost one locked the memory or may still work
     /// with it: it stays registered.
     fn unregister_host(&self, device: u32, pointer: *mut c_void) -> Result<(), Error>;
 }

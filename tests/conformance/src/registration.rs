@@ -6,7 +6,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crossdock::{Error, Hooks};
-use crossdock_sdk::abi::{Address, MemoryKind, Side};
+use crossdock_sdk::abi::{Address, MemoryKind, Side, Status};
 
 use crate::allocation::misuse;
 use crate::event::note;
@@ -88,7 +88,14 @@ impl<'h> Registration<'h> {
 
     /// Ends the registration while work may use the memory, which stays where it is.
     pub(crate) fn end_beside_work(&self) -> Result<(), Error> {
-        let answer = unregister_word(self.hooks, self.device, self.word);
+        let answer = loop {
+            match unregister_word(self.hooks, self.device, self.word) {
+                Err(error) if error.status() == Some(Status::NOT_READY) => {
+                    std::thread::yield_now();
+                }
+                answer => break answer,
+            }
+        };
         self.has_ended.store(answer.is_ok(), Ordering::SeqCst);
         answer
     }

@@ -302,8 +302,12 @@ impl Hooks {
     /// What a hook's failure is to the caller. Copies the error object out and gives it back.
     #[cold]
     fn failed(&self, target: &Target, hook: &str, status: Status, raw: *mut RawError) -> Error {
-        // What a stream declined to free is the host's still, which gives it back in another way.
-        if (hook, status) != ("free_async", Status::UNSUPPORTED) {
+        // What was declined is the host's still, which gives it back in another way or later.
+        let declines = [
+            ("free_async", Status::UNSUPPORTED),
+            ("unregister_host", Status::NOT_READY),
+        ];
+        if !declines.contains(&(hook, status)) {
             self.count_release(hook);
         }
         if status == Status::PANIC {

@@ -2,7 +2,9 @@
 //!
 //! What work waits for may be completed by the host, through a hook. Once a hook panicked, none is
 //! called any more, so a thread that waits without a limit inside another hook would wait for ever.
+#![expect(unsafe_code, reason = "ends registrations of host memory")]
 
+use std::ffi::c_void;
 use std::time::{Duration, Instant};
 
 use crossdock_sdk::abi::{EventHandle, Status, StreamHandle};
@@ -68,6 +70,22 @@ impl Hooks {
     /// As [`Hooks::event_query`], but for `NOT_READY`, which is no failure.
     pub(crate) fn has_happened(&self, event: EventHandle) -> Result<bool, Error> {
         is_ready(self.event_query(event))
+    }
+
+    /// Ends a registration, and says whether it has ended: false while work needs it.
+    ///
+    /// # Errors
+    /// As [`Hooks::unregister_host`], but for `NOT_READY`, which is not a failure.
+    ///
+    /// # Safety
+    /// As [`Hooks::unregister_host`].
+    pub(crate) unsafe fn try_unregister_host(
+        &self,
+        device: u32,
+        pointer: *mut c_void,
+    ) -> Result<bool, Error> {
+        // SAFETY: as the caller of this promises.
+        is_ready(unsafe { self.unregister_host(device, pointer) })
     }
 
     /// Blocks the calling thread until an event happened; `None` is no limit.

@@ -7,11 +7,14 @@
 use std::alloc::{Layout, alloc, dealloc};
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crossdock_sdk::abi::{Capabilities, Side};
+use crossdock_sdk::deadline::Deadline;
 
 use crate::error::Error;
 use crate::hooks::host_memory::{address_of, host_length, host_side};
+use crate::hooks::waits::ask_until;
 use crate::plugins::listing::Listed;
 use crate::plugins::plugin::Plugin;
 use crate::plugins::plugin_device::PluginDevice;
@@ -114,11 +117,15 @@ impl Chunk {
                 is_free = false;
                 continue;
             }
-            // SAFETY: this device took the pointer, and each lock is drained once.
-            let unlocked = unsafe { lock.plugin.hooks().unregister_host(lock.device, pointer) };
+            let hooks = lock.plugin.hooks();
+            // The copies through the chunk are over: this waits for a plugin that notices it late.
+            let unlocked = ask_until(Deadline::after(Some(UNLOCK_LIMIT)), || {
+                // SAFETY: this device took the pointer, and each lock is drained and ends once.
+                unsafe { hooks.try_unregister_host(lock.device, pointer) }
+            });
+            is_free &= unlocked.as_ref().is_ok_and(|is_unlocked| *is_unlocked);
             if let Err(error) = unlocked {
                 log::error!(target: "crossdock::memory", "{error}: {}", error.why());
-                is_free = false;
             }
         }
         is_free
@@ -136,6 +143,9 @@ impl Drop for Chunk {
         unsafe { dealloc(self.base.as_ptr(), self.layout) };
     }
 }
+
+/// A plugin that has not ended the lock by then keeps the memory, which is a counted leak.
+const UNLOCK_LIMIT: Duration = Duration::from_secs(1);
 
 /// What vendors lock is whole pages.
 pub(crate) const PAGE_BYTES: u64 = 4096;

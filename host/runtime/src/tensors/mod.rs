@@ -8,7 +8,7 @@
 //! | `owner`, `foreign` | what keeps a memory's bytes; deleters of others, none of which begins once the process exits |
 //! | `calls` | calls that use a memory now |
 //! | `object_memory` | native objects of others, and those that are alive |
-//! | `registration` | host memory that is locked for a device |
+//! | `registration`, `unlocking` | host memory that is locked for a device; the end of the lock |
 //! | `claim` | memory that others call the host's, checked before it is first used |
 //! | `reach` | how others reach a memory |
 //! | `place`, `inherited` | whether two tensors share bytes; memory in the child of a fork |
@@ -25,8 +25,9 @@
 //! (`stream_frees.rs`). A device's view of memory that is dropped while a call uses the memory
 //! ends with the last such call (`calls.rs`), since what the call submits is not entered yet. So
 //! does one that waited for work while others put more work on the memory: it waits for that as
-//! well. What is submitted in the very moment of the end is for the plugin to wait for, by
-//! contract. A release that is dropped without having been run is leaked and counted, so no path
+//! well. Work that the host does not know, through another tensor of the same bytes, keeps a
+//! registration: its plugin reports that, and the polling thread ends it later (`unlocking.rs`).
+//! A release that is dropped without having been run is leaked and counted, so no path
 //! can forget it. Readiness of a producer's work (`ready_on`) orders later uses of a tensor, and
 //! holds up no release of the producer's memory, which the producer keeps until then. Memory and
 //! views that are this library's to give back outlive that work.
@@ -62,3 +63,4 @@ pub(crate) mod reach;
 pub(crate) mod registration;
 pub(crate) mod target;
 pub(crate) mod tensor;
+mod unlocking;

@@ -11,6 +11,7 @@ use crate::process::process_state;
 use crate::tensors::claim::HostClaim;
 use crate::tensors::foreign::{LentBytes, MemoryOwner};
 use crate::tensors::tensor::Tensor;
+use crate::tensors::unlocking;
 
 /// Host bytes that somebody else owns: a mapped file, a vector.
 pub type HostOwner = Box<dyn AsRef<[u8]> + Send + Sync>;
@@ -57,11 +58,15 @@ unsafe impl Sync for Pointer {}
 /// Gives memory back to where it came from; all work on it is over. What a plugin may still use,
 /// because it did not let go, is leaked.
 pub(crate) fn give_back(device: &Device, address: Address, kind: MemoryKind, owner: Owner) {
+    if let Owner::Registered { of, pointer } = owner {
+        return unlocking::unlock(device, of, pointer);
+    }
     let given = match &owner {
         Owner::Empty
         | Owner::Received { .. }
         | Owner::Host { .. }
         | Owner::Inherited { .. }
+        | Owner::Registered { .. }
         | Owner::Named { .. } => Ok(()),
         // SAFETY: all work on the memory is over, as this function says, and its owner was taken out of
         // it, so nobody else has the address or gives it back.
@@ -76,11 +81,6 @@ pub(crate) fn give_back(device: &Device, address: Address, kind: MemoryKind, own
             // that was the host's view, so nobody uses the pointer any more.
             unsafe { hooks.unmap(index, of.address, pointer.0) }
         }
-        // SAFETY: the device took this pointer, and the owner was taken out of the registration, so nobody
-        // else ends it.
-        Owner::Registered { pointer, .. } => unsafe {
-            device.hooks().unregister_host(device.index(), pointer.0)
-        },
     };
     let Err(error) = given else {
         return;

@@ -151,18 +151,17 @@ fn has_arrived(rocm: &Rocm, memory: Address) {
     free(rocm, memory, MemoryKind::DEVICE).unwrap();
 }
 
-/// Unlocks memory whose work waits for a gate: not before that is over.
+/// Unlocks memory whose work waits for a gate: not before that is over, and without a wait.
 fn unlock_behind(rocm: &Rocm, gate: EventHandle, word: usize) {
-    std::thread::scope(|scope| {
-        let pointer = || std::ptr::with_exposed_provenance_mut(word);
-        let unlocking = scope.spawn(move || rocm.unregister_host(0, pointer()));
-        for _ in 0..200 {
-            std::thread::yield_now();
-        }
-        assert!(!unlocking.is_finished());
-        rocm.event_complete(gate, Status::OK).unwrap();
-        unlocking.join().unwrap().unwrap();
-    });
+    let unlock = || rocm.unregister_host(0, std::ptr::with_exposed_provenance_mut(word));
+    for _ in 0..3 {
+        assert_eq!(unlock().unwrap_err().status(), Status::NOT_READY);
+    }
+    rocm.event_complete(gate, Status::OK).unwrap();
+    while let Err(pending) = unlock() {
+        assert_eq!(pending.status(), Status::NOT_READY);
+        std::thread::yield_now();
+    }
 }
 
 #[test]

@@ -36,7 +36,8 @@ pub(super) const CASES: &[Case] = &[
     Case::core(
         "work_that_is_in_flight_at_the_end_of_its_registration_is_made",
         "Work that uses the memory may be in flight, since another thread may submit some meanwhile: it is \
-         made all the same, and where it needs the lock, this waits for it.",
+         made all the same. While such work needs the lock, this answers `XD_NOT_READY`: the memory stays \
+         registered, and the host calls again later.",
         ends_beside_work,
     ),
     Case::core(
