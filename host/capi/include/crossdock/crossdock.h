@@ -460,9 +460,11 @@ typedef struct xd_move_options {
     xd_memory_kind kind;
     uint32_t reserved;
     /** The stream in whose order it is moved, of any device; NULL: it is done when the function returns.
-     * A copy on a direct route does not wait. An alias that is adopted or mapped, and a copy through
-     * host memory, wait first for the work on the stream, without a limit: do not hold it by an event
-     * that this thread completes.
+     * A copy does not wait, neither on a direct route nor through host memory. There are three exceptions:
+     * a copy of more than 1 GiB through host memory, a copy through host memory where a device has no
+     * streams, host events or host functions, and an alias that is adopted or mapped. These wait for work on
+     * the stream, without a limit: do not hold it by an event that this thread completes.
+     * ::xd_tensor_explain reports which it is.
      */
     const xd_stream *stream;
 } xd_move_options;
@@ -1144,7 +1146,7 @@ xd_error *xd_tensor_write(const xd_tensor *tensor, const void *bytes, uint64_t s
 
 /** \brief Replaces the elements by those of a tensor of the same shape and dtype on any device.
  * \param[in] stream  NULL: it is done when this returns. Else it is done in the stream's order. A
- *                    copy that cannot be put on the stream (one through host memory; with a queue
+ *                    copy that cannot be put on the stream (see \ref xd_move_options; with a queue
  *                    of another OpenCL context all but a compact one) waits for the work on it first,
  *                    without a limit, and is done when this returns.
  */
@@ -1163,8 +1165,8 @@ xd_error *xd_tensor_fill(const xd_tensor *tensor, const void *pattern, uint64_t 
 /**
  * \brief The same values on a device.
  * \param[in] options  NULL: the best route, a copy where it is needed, done when this returns. With a
- *                     stream, only a copy on a direct route does not wait (see \ref xd_move_options);
- *                     `XD_COPY_ALWAYS` takes that route where it is the cheapest.
+ *                     stream, most copies do not wait (see \ref xd_move_options), and `XD_COPY_ALWAYS`
+ *                     always takes a copy.
  * \param[out] moved   A tensor that shares memory with the first where the route is an alias.
  * \param[out] route   The route that was taken; NULL: it is not wanted.
  * \return `XD_ERROR_REFUSED` with the reason why each route does not work; `XD_ERROR_COPY_REQUIRED`; `XD_UNSUPPORTED`

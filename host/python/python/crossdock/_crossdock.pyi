@@ -150,10 +150,11 @@ class Tensor:
         copy: builtins.bool | None = None,
         non_blocking: builtins.bool = False,
     ) -> Tensor:
-        """The same values on `device`; with a stream only a copy on a direct route does not wait.
+        """The same values on `device`; with a stream a copy does not wait.
 
-        An alias that is adopted or mapped, and a copy through host memory, wait first for the work on
-        the stream: do not hold it by an event that this thread completes.
+        Exceptions are a copy of more than 1 GiB through host memory, a device without streams, host events or
+        host functions, and an alias that is adopted or mapped. These wait for work on the stream: do not hold
+        it by an event that this thread completes.
         """
     def to_device(
         self, device: _DeviceLike, /, *, stream: _StreamLike | None = None

@@ -107,10 +107,11 @@ impl Tensor {
     /// `non_blocking=True` takes the current one. A stream of another library, and the current one, are
     /// those of `device`, or of the tensor's own device where `device` is the CPU.
     ///
-    /// A copy on a direct route does not wait: `copy=True` takes one where it is the cheapest. An alias
-    /// that is adopted or mapped, and a copy through host memory, wait first for the work on the stream,
-    /// without a limit: do not hold it by an event that this thread completes.
-    /// To limit that wait, call `stream.synchronize(timeout)` first.
+    /// A copy does not wait, neither on a direct route nor through host memory. There are three exceptions: a
+    /// copy of more than 1 GiB through host memory, a copy through host memory where a device has no streams,
+    /// host events or host functions, and an alias that is adopted or mapped (`copy=True` takes none). These
+    /// wait for work on the stream, without a limit: do not hold it by an event that this thread completes.
+    /// `explain` reports which it is. To limit the wait, call `stream.synchronize(timeout)` first.
     #[pyo3(signature = (device=None, *, stream=None, copy=None, non_blocking=false))]
     fn to(
         &self,

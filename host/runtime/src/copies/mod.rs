@@ -9,7 +9,7 @@
 //! | `elements` | elements of any layout, by the fewest steps that the plugins can make |
 //! | `span`, `sorted`, `patch`, `walk` | the last of these steps: by bytes on the host |
 //! | `stage` | through host memory in chunks, by workers that keep both links busy |
-//! | `stage_on_stream` | the same in the order of a stream, by a thread that submits part after part |
+//! | `stage_on_stream` | the same in the order of a stream: all of it is submitted before the call returns |
 //! | `host_bytes` | host memory of a size that others choose: an error where there is too little |
 //!
 //! # Order
@@ -69,13 +69,10 @@
 //! given back when a plugin retires. Devices of one runtime share them (`devices/shared.rs`); no
 //! lock is held while hooks run.
 //!
-//! On a stream the caller does not wait for them: `stage_on_stream.rs` has a thread that submits part
-//! after part to internal streams, and the caller's stream waits for an event which that thread
-//! completes at the end. So the stream waits for work that is submitted later. That is allowed only where
-//! such a wait holds up no other stream of both ends (`Capabilities::INDEPENDENT_STREAMS`). Elsewhere every
-//! wait is submitted after the work that ends it, so hardware queues that streams share never wait in a
-//! circle: there the caller waits, and `explain` says why. A wait for one of the devices waits for such
-//! copies too (`plugins/later_work.rs`).
+//! On a stream the caller does not wait for them: `stage_on_stream.rs` submits all parts to internal streams of
+//! both plugins, and has the proof that no wait among them can last forever. That takes host events and host
+//! functions; elsewhere the caller waits, and `explain` says why. The chunks of such a copy are those of a ring
+//! (`route_data/ring.rs`), which only the caller's stream uses.
 
 mod content;
 pub(crate) mod elements;

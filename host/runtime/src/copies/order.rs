@@ -240,31 +240,39 @@ pub(crate) fn run(
     }
 }
 
-/// Puts a copy into the order of a stream that a thread of the host submits from here on: both internal
-/// streams wait for what it comes after, and `stream` waits for the event that `start` is given. Whoever
-/// has that completes it once the copy is over, or loses it.
+/// Puts a copy that two plugins make into the order of a stream: `work` submits all of it to the two internal streams.
+/// Both wait first for what their half comes after, and the stream waits for the ends of both.
 ///
 /// # Errors
-/// As [`run`], and nothing was started.
-pub(crate) fn run_later(
+/// As [`run`]. What `work` had submitted before it failed is remembered.
+pub(crate) fn run_halves(
     stream: &Stream,
     (src, reader): (&Tensor, &Arc<InternalStream>),
     (dst, writer): (&Tensor, &Arc<InternalStream>),
-    start: impl FnOnce(Event),
+    work: impl FnOnce() -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let accesses = Accesses::copy(dst, src);
-    accesses.check_claims()?;
-    let _calls = accesses.begin();
+    let both = Accesses::copy(dst, src);
+    both.check_claims()?;
+    let _calls = both.begin();
+    let halves = [
+        (WorkStream::Internal(stream, reader), Accesses::reads(src)),
+        (WorkStream::Internal(stream, writer), Accesses::writes(dst)),
+    ];
     stream.with_foreign_lock(|| {
-        let reads = WorkStream::Internal(stream, reader);
-        let writes = WorkStream::Internal(stream, writer);
-        let mut uses = Accesses::reads(src).come_after(reads)?;
-        uses.extend(Accesses::writes(dst).come_after(writes)?);
-        let end = Event::for_others(stream.device())?;
-        stream.wait(&end)?;
-        enter(Some(stream), &end.awaited(), &uses, true);
-        start(end);
-        Ok(())
+        let mut begun = Vec::with_capacity(2);
+        for (target, accesses) in halves {
+            begun.push((target.create_end()?, accesses.come_after(target)?));
+        }
+        let done = remember_panic(both, work);
+        let mut ended = Ok(());
+        for ((target, accesses), (end, uses)) in halves.into_iter().zip(begun) {
+            if done.is_ok() {
+                ended = ended.and(conclude(target, accesses, uses, &end));
+            } else {
+                remember_part(target, accesses, uses, &end);
+            }
+        }
+        done.and(ended)
     })
 }
 
@@ -299,46 +307,66 @@ fn submit(
 ) -> Result<(), Error> {
     // Before the work: where there is no event for its end, the work is not begun.
     let end = target.create_end()?;
-    let mut uses = accesses.come_after(target)?;
+    let uses = accesses.come_after(target)?;
     if let Err(error) = remember_panic(accesses, || target.submit(work)) {
         remember_begun(target, accesses, uses, (&end, &error));
         return Err(error);
     }
-    let recorded = target.record(&end);
+    conclude(target, accesses, uses, &end)
+}
+
+/// Records the end of work that was submitted, lets the caller's stream come after it, and remembers the work.
+fn conclude(
+    target: WorkStream<'_>,
+    accesses: Accesses<'_>,
+    mut uses: Vec<MemoryUse<'_>>,
+    end: &Event,
+) -> Result<(), Error> {
+    let recorded = target.record(end);
     recorded.inspect_err(|error| accesses.remember_unrecorded(Some(target), error))?;
     if target.callers_own().is_some_and(Stream::may_have_told) {
-        carry_told_failure(accesses, &end, &mut uses);
+        carry_told_failure(accesses, end, &mut uses);
     }
     let followed = match target {
         WorkStream::Callers(_) => Ok(true),
         // A thread that waits gives up where nobody can say that the work is over. The caller's
         // stream goes on then, so what is later on it does not come after the work.
         WorkStream::Internal(caller, _) => caller
-            .wait(&end)
+            .wait(end)
             .map(|method| method != WaitMethod::HostThread),
     };
     let stream = matches!(followed, Ok(true)).then(|| target.caller());
-    enter(stream, &end, &uses, true);
+    enter(stream, end, &uses, true);
     followed.map(drop)
 }
 
-/// Remembers work that failed while it was put on a stream: a part of it may be there, and use the memories. What
-/// they depended on before stays as it was.
+/// Remembers work that failed while it was put on a stream, unless nothing of it is there, or the memories remember
+/// it already.
 #[cold]
 fn remember_begun(
     target: WorkStream<'_>,
     accesses: Accesses<'_>,
-    mut uses: Vec<MemoryUse<'_>>,
+    uses: Vec<MemoryUse<'_>>,
     (end, error): (&Event, &Error),
 ) {
     let was_refused = matches!(
         error.status(),
-        Some(Status::UNSUPPORTED | Status::CAPTURING)
+        Some(Status::UNSUPPORTED | Status::CAPTURING | Status::PANIC)
     );
-    let is_known = was_refused || process_state::is_exit_or_fork(error);
-    if is_known || error.status() == Some(Status::PANIC) {
-        return;
+    if !was_refused && !process_state::is_exit_or_fork(error) {
+        remember_part(target, accesses, uses, end);
     }
+}
+
+/// Remembers work of which a part may be on a stream, and use the memories. What they depended on before stays as it
+/// was.
+#[cold]
+fn remember_part(
+    target: WorkStream<'_>,
+    accesses: Accesses<'_>,
+    mut uses: Vec<MemoryUse<'_>>,
+    end: &Event,
+) {
     uses.iter_mut().for_each(|one| one.earlier.clear());
     match target.record(end) {
         Ok(()) => enter(target.callers_own(), end, &uses, true),

@@ -87,13 +87,25 @@ impl Parts {
     /// still long: else nothing overlaps.
     pub(super) fn new(total: u64, chunk_bytes: u64) -> Self {
         let even = (total / OVERLAPPED).next_multiple_of(PAGE_BYTES);
-        let step = even.max(SHORTEST_BYTES).min(chunk_bytes);
+        Self::of_at_most(total, even.max(SHORTEST_BYTES).min(chunk_bytes))
+    }
+
+    /// Parts of so many bytes, but for the last one.
+    pub(super) const fn of_at_most(total: u64, step: u64) -> Self {
         Self {
             total,
             step,
             count: total.div_ceil(step),
             next: AtomicU64::new(0),
         }
+    }
+
+    pub(super) const fn step(&self) -> u64 {
+        self.step
+    }
+
+    pub(super) const fn count(&self) -> u64 {
+        self.count
     }
 
     /// How many workers are worth it: fewer parts than two cost less than the thread that moves them.

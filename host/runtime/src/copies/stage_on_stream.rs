@@ -1,13 +1,38 @@
-//! A staged copy in the order of a stream: a thread of the host submits its parts. The stream waits for the
-//! copy, and the caller does not.
+//! A staged copy in the order of a stream: all of it is submitted before the call returns.
 //!
-//! The thread reads each part on an internal stream of the source's plugin, and writes it on one of the
-//! destination's. No part waits on a device for another part: the thread submits a write once it has seen
-//! that the read is over, and reuses a chunk once it has seen that its write is over.
+//! An internal stream of the source's plugin, the *reader*, copies part after part into chunks of host memory. One of
+//! the destination's, the *writer*, copies them from there. The writer waits for the read of each part, and the reader
+//! waits for the write out of a chunk before it reads into that chunk again. Between two plugins each of these waits is
+//! for a host event. A third internal stream on each side, the *carrier*, waits for the side's parts in turn and calls
+//! the host behind each; the host then completes the event.
 //!
-//! The caller's stream waits for an event that the thread completes at the end, so it waits for work that is
-//! submitted later. Where that wait held up the streams of the parts, they would never run: a deadlock.
-//! [`obstacle`] finds the devices where that could happen. There the caller waits, and `stage.rs` copies.
+//! # Why no wait can last forever
+//!
+//! Hardware queues are shared: a wait at the head of a queue blocks all that was submitted to this queue later, also
+//! other streams. So the argument is about the order of submission, and holds for any number of queues.
+//!
+//! 1. *Each wait is submitted after everything that ends it.* The read is submitted, then the carrier's wait for it,
+//!    then the host function that completes the event, and only then the writer's wait for the event
+//!    (`streams/wait.rs`). The wait for a chunk is for a write that was submitted earlier, in the same way. The caller's
+//!    stream waits for the copy last.
+//! 2. *Nothing is submitted later.* Neither a thread nor a host function submits work: on a single queue that work
+//!    would be behind the wait of the caller's stream for it.
+//! 3. *What completes an event never waits for a device.* The host function passes a job to a thread, and the job
+//!    completes the event.
+//!
+//! Suppose that some operations never run. Of these, take the one that was submitted first. All that is ahead of it in
+//! its queue was submitted before it, and so has run. What it waits for was submitted before it too (1, 2), and so has
+//! run, and then its event was completed (3). So it runs: a contradiction. The only exception is a wait for something
+//! outside of the library, such as a host event of the caller: it lasts until that is completed. Since this call does
+//! not wait, the caller can complete it. Two threads that submit at once change nothing: the argument needs one order
+//! of submission, and any order will do.
+//!
+//! # Bounds
+//!
+//! The parts in flight are at most [`MOST_PARTS`]. A copy that has more makes its caller wait for the oldest part. The
+//! chunks are those of a ring (`route_data/ring.rs`), which belongs to the caller's stream and the two devices.
+//!
+//! Each side keeps the ring until its last operation is over. Where that is unknown, the ring is leaked and counted.
 #![expect(
     unsafe_code,
     reason = "hands host memory that it keeps alive to copy hooks"
@@ -15,114 +40,129 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::mpsc;
 
-use crossdock_sdk::abi::{Capabilities, Side, Status};
-use crossdock_sdk::deadline::Deadline;
-use crossdock_sdk::fence::fence;
-use crossdock_sdk::threads::Thread;
+use crossdock_sdk::abi::{Side, Status};
 
 use crate::copies::order;
 use crate::copies::stage::{self, Part, Parts};
 use crate::devices::device::Device;
 use crate::error::Error;
 use crate::hooks::panics::Panics;
-use crate::plugins::later_work::LaterWork;
+use crate::plugins::releases::Release;
 use crate::process::process_state;
-use crate::route_data::chunks::{Lease, PER_COPY};
-use crate::streams::completion;
+use crate::route_data::chunks::{LONG_BYTES, PER_COPY};
+use crate::route_data::ring::{Ring, RingUser};
+use crate::streams::completion::{self, Then};
 use crate::streams::event::Event;
 use crate::streams::internal_stream::InternalStream;
 use crate::streams::stream::Stream;
+use crate::streams::wait::{self, Waiter};
 use crate::tensors::tensor::Tensor;
 
-/// Why the caller waits for a staged copy instead of the stream.
+/// What a device lacks, so that the caller waits for a staged copy instead of the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Obstacle<'a> {
-    /// The plugin of this device has no streams.
-    NoStreams(&'a Device),
-    /// Streams of this device may hold each other up.
-    SharedQueues(&'a Device),
-    /// The stream's plugin has no events that the host completes.
-    NoHostEvents(&'a Device),
+    /// Streams.
+    Streams(&'a Device),
+    /// Events that the host completes.
+    HostEvents(&'a Device),
+    /// Host functions.
+    HostCalls(&'a Device),
 }
 
-/// What keeps a staged copy from following a stream; `None` where it follows.
+/// What keeps a staged copy from following a stream; `None` if it follows.
 pub(crate) fn obstacle<'a>(
     from: &'a Device,
     to: &'a Device,
     stream: &'a Stream,
 ) -> Option<Obstacle<'a>> {
-    for end in [from, to] {
-        if end.hooks().table().streams().is_none() {
-            return Some(Obstacle::NoStreams(end));
-        }
-        if !end
-            .capabilities()
-            .contains(Capabilities::INDEPENDENT_STREAMS)
-        {
-            return Some(Obstacle::SharedQueues(end));
-        }
+    let all = [from, to, stream.device()];
+    let has_streams = |device: &Device| device.hooks().table().streams().is_some();
+    if let Some(without) = all.into_iter().find(|device| !has_streams(device)) {
+        return Some(Obstacle::Streams(without));
     }
-    let waits = stream.device().has_host_events();
-    (!waits).then_some(Obstacle::NoHostEvents(stream.device()))
+    let calls_host = |device: &Device| device.hooks().table().host_calls().is_some();
+    if let Some(without) = [from, to].into_iter().find(|device| !calls_host(device)) {
+        return Some(Obstacle::HostCalls(without));
+    }
+    let mut pairs = all
+        .into_iter()
+        .flat_map(|one| all.map(|other| (one, other)));
+    pairs.find_map(|(one, other)| {
+        Some(match wait::who_waits(one, other)? {
+            Waiter::Caller => Obstacle::HostEvents(one),
+            Waiter::Thread => Obstacle::HostCalls(other),
+        })
+    })
+}
+
+/// Whether a copy of so many bytes has more parts than can be in flight: the caller waits for the oldest ones.
+pub(crate) fn exceeds_flight(bytes: u64, chunk_bytes: u64) -> bool {
+    bytes.div_ceil(part_bytes(bytes, chunk_bytes)) > MOST_PARTS as u64
 }
 
 /// Copies the bytes of the compact tensor `src` into the compact tensor `dst` of the same size. The copy comes
 /// after the work that is on the stream, and before the work that is put there later.
 ///
 /// # Errors
-/// The answer of a hook that was to put the copy into the stream's order; then nothing was changed. A failure
-/// of the copy itself is reported by the stream, and to each reader of `dst`.
+/// The answer of a hook that refused a part; readers of `dst` see a failure then. A failure of a part as it runs is
+/// reported by the stream, and to each reader of `dst`.
 pub(crate) fn stage(dst: &Tensor, src: &Tensor, stream: &Stream) -> Result<(), Error> {
     if src.nbytes() == 0 {
         return Ok(());
     }
     stage::check_not_lost(dst, src)?;
-    let copy = Arc::new(StagedCopy::new(dst, src)?);
-    let (start, started) = mpsc::channel::<Event>();
-    let submitted = Arc::clone(&copy);
-    let run = move || {
-        // Where the copy was refused, the sender is dropped and no event comes.
-        if let Ok(end) = started.recv() {
-            submitted.run(&end);
-        }
+    let chunks = src.device().shared().chunks();
+    let user = RingUser {
+        stream: stream.identity(),
+        devices: [src, dst].map(|end| end.device().in_plugin()),
     };
-    let fenced = move || {
-        let _caught = fence(run);
-    };
-    Thread::named("crossdock-stage")
-        .spawn(fenced)
-        .map_err(|error| Error::exhausted("start a thread for a staged copy", error))?;
-    let (reader, writer) = (&copy.source.stream, &copy.destination.stream);
-    order::run_later(stream, (src, reader), (dst, writer), |end| {
-        // The thread is waiting for this. If it were gone, dropping the event would fail whoever waits for it.
-        let _sent = start.send(end);
-    })
+    let bytes = part_bytes(src.nbytes(), chunks.chunk_bytes());
+    let parts = Parts::of_at_most(src.nbytes(), bytes);
+    let panics = Panics::from_now();
+    let ring = chunks.take_ring(&user, bytes);
+    let ring = ring.unwrap_or_else(|| Ring::new(chunks, &user, bytes));
+    let staged = ring.sides(chunks_for(&parts), &user).and_then(|chunks| {
+        let (source, destination) = (Half::of(src)?, Half::of(dst)?);
+        let copy = StagedCopy {
+            source: &source,
+            destination: &destination,
+            chunks,
+        };
+        let (reader, writer) = (&source.stream, &destination.stream);
+        order::run_halves(stream, (src, reader), (dst, writer), || {
+            let submitted = copy.submit(&parts);
+            source.keep(&ring);
+            destination.keep(&ring);
+            submitted
+        })
+    });
+    if panics.is_any() {
+        process_state::leak(ring);
+    } else if staged.is_ok() {
+        // Only then the next copy on the stream comes behind this one.
+        chunks.share_ring(&ring);
+    }
+    staged
 }
 
-/// One end of a copy that is under way.
+/// One side of a copy.
 #[derive(Debug)]
-struct End {
+struct Half {
     /// Where its first byte is.
     side: Side,
     stream: Arc<InternalStream>,
-    /// Lets a wait for the whole device wait for this copy too.
-    _later: LaterWork,
+    carrier: Arc<InternalStream>,
 }
 
-impl End {
+impl Half {
     fn of(tensor: &Tensor) -> Result<Self, Error> {
-        let device = tensor.device();
+        let take = || InternalStream::take(tensor.device()).map(Arc::new);
         Ok(Self {
             side: tensor.memory().side(tensor.offset()),
-            stream: Arc::new(InternalStream::take(device)?),
-            _later: LaterWork::on(device.in_plugin()),
+            stream: take()?,
+            carrier: take()?,
         })
-    }
-
-    fn device(&self) -> &Device {
-        self.stream.device()
     }
 
     /// The address of a part.
@@ -136,152 +176,103 @@ impl End {
         })
     }
 
-    /// Submits the copy of a part, and returns the event at its end.
-    fn submit(&self, dst: Side, src: Side, bytes: u64) -> Result<Event, Error> {
-        // SAFETY: one side is a chunk that the copy holds until it knows that this is over; the other lies
-        // inside a compact tensor whose memory remembers the copy, and outlives it.
-        unsafe { stage::copy(self.device(), dst, src, bytes, self.stream.handle()) }?;
+    /// Submits the copy of a part, and gives the event at its end.
+    fn copy(&self, dst: Side, src: Side, bytes: u64) -> Result<Event, Error> {
+        let (device, stream) = (self.stream.device(), self.stream.handle());
+        // SAFETY: one side is a chunk of the ring, which is kept until this is over; the other lies inside a compact
+        // tensor, whose memory remembers the copy and outlives it.
+        unsafe { stage::copy(device, dst, src, bytes, stream) }?;
         self.stream.record()
     }
 
-    /// Waits for all that was submitted, and tells whether it is known to be over.
-    fn is_over(&self) -> bool {
-        self.stream.wait_until_over(Deadline::after(None)).is_ok()
-    }
-}
-
-/// A copy whose parts a thread submits.
-#[derive(Debug)]
-struct StagedCopy {
-    source: End,
-    destination: End,
-    parts: Parts,
-}
-
-impl StagedCopy {
-    fn new(dst: &Tensor, src: &Tensor) -> Result<Self, Error> {
-        let chunk_bytes = src.device().shared().chunks().chunk_bytes();
-        Ok(Self {
-            source: End::of(src)?,
-            destination: End::of(dst)?,
-            parts: Parts::new(src.nbytes(), chunk_bytes),
-        })
+    /// Makes what comes later here wait for an event of the other half.
+    fn wait_for(&self, other: &Self, event: &Event) -> Result<(), Error> {
+        self.stream.wait_by(&other.carrier, event).map(drop)
     }
 
-    /// Makes the copy, and completes `end` when it is over. Where nobody can tell whether it is over, `end` is lost
-    /// and the chunks are leaked: a device may still write them.
-    fn run(&self, end: &Event) {
-        let panics = Panics::from_now();
-        let mut in_flight = PartsInFlight::new(self);
-        let Err(error) = in_flight.move_all() else {
-            drop(in_flight);
-            return completion::complete(end, Status::OK);
-        };
-        let why = error.why();
-        log::debug!(target: "crossdock::route", "a staged copy failed: {error}: {why}");
-        let failure = completion::failure_of(&error);
-        let is_over = [&self.source, &self.destination].map(End::is_over);
-        if panics.is_any() || is_over.contains(&false) {
-            process_state::leak(in_flight);
-            end.lose(error);
-        } else {
-            drop(in_flight);
-        }
-        completion::complete(end, failure);
-    }
-}
-
-/// The parts that were submitted and are not known to be over, the oldest first.
-struct PartsInFlight<'a> {
-    copy: &'a StagedCopy,
-    /// How many chunks there are.
-    chunks: usize,
-    read: VecDeque<(Part, Lease<'a>, Event)>,
-    written: VecDeque<(Lease<'a>, Event)>,
-    /// The chunk of a part that failed.
-    failed: Vec<Lease<'a>>,
-}
-
-impl<'a> PartsInFlight<'a> {
-    const fn new(copy: &'a StagedCopy) -> Self {
-        Self {
-            copy,
-            chunks: 0,
-            read: VecDeque::new(),
-            written: VecDeque::new(),
-            failed: Vec::new(),
-        }
-    }
-
-    fn move_all(&mut self) -> Result<(), Error> {
-        let mut next = self.copy.parts.take();
-        loop {
-            while let Some(part) = next
-                && let Some(chunk) = self.chunk()?
-            {
-                self.read_part(part, chunk)?;
-                next = self.copy.parts.take();
+    /// Keeps the ring until all that was submitted here is over. Where that cannot be known, the ring is leaked.
+    fn keep(&self, ring: &Arc<Ring>) {
+        let (ring, releases) = (Arc::clone(ring), self.stream.device().plugin().releases());
+        let kept = match self.stream.record().or_else(|_| self.stream.record()) {
+            Ok(end) => {
+                let over = end.clone();
+                let release = Release::new(releases, move || match over.is_done() {
+                    // A lost device may still use the chunks.
+                    Err(error) if error.status() == Some(Status::DEVICE_LOST) => {
+                        process_state::leak(ring);
+                    }
+                    _over => drop(ring),
+                });
+                let then = Then::Release(release, Vec::new());
+                completion::after_on(Some(&self.carrier), end, then).map(drop)
             }
-            let Some((part, chunk, read)) = self.read.pop_front() else {
+            Err(error) => {
+                process_state::leak(ring);
+                Err(error)
+            }
+        };
+        if let Err(error) = kept {
+            let why = error.why();
+            log::error!(target: "crossdock::memory", "chunks are leaked: {error}: {why}");
+        }
+    }
+}
+
+/// A copy whose parts go through these chunks, one after another.
+struct StagedCopy<'a> {
+    source: &'a Half,
+    destination: &'a Half,
+    chunks: Vec<Side>,
+}
+
+impl StagedCopy<'_> {
+    /// Submits all parts. Waits for the oldest one where too many are in flight.
+    fn submit(&self, parts: &Parts) -> Result<(), Error> {
+        let mut written = VecDeque::<Event>::with_capacity(MOST_PARTS);
+        for chunk in self.chunks.iter().copied().cycle() {
+            let Some(part) = parts.take() else {
                 break;
             };
-            self.write_part(part, chunk, &read)?;
-        }
-        self.written
-            .iter()
-            .try_for_each(|(_, written)| written.synchronize(None))
-    }
-
-    /// A chunk for the next part: one whose write is over, or a new one. `None` where all are in use and a read is
-    /// pending, as the caller then writes that part instead of waiting.
-    fn chunk(&mut self) -> Result<Option<Lease<'a>>, Error> {
-        let oldest = self.written.front().map(|(_, written)| written);
-        let is_free = match oldest {
-            Some(written) if self.chunks >= PER_COPY && self.read.is_empty() => {
-                written.synchronize(None).map(|()| true)
+            if written.len() == MOST_PARTS
+                && let Some(oldest) = written.pop_front()
+            {
+                oldest.synchronize(None)?;
             }
-            Some(written) => written.is_done(),
-            None => Ok(false),
-        };
-        if is_free? {
-            return Ok(self.written.pop_front().map(|(chunk, _)| chunk));
-        }
-        if self.chunks >= PER_COPY {
-            return Ok(None);
-        }
-        let [source, destination] = [&self.copy.source, &self.copy.destination].map(End::device);
-        let chunks = source.shared().chunks();
-        let chunk = chunks.lease([source.in_plugin(), destination.in_plugin()])?;
-        self.chunks += 1;
-        Ok(Some(chunk))
-    }
-
-    fn read_part(&mut self, part: Part, chunk: Lease<'a>) -> Result<(), Error> {
-        let source = &self.copy.source;
-        let (side, from) = (chunk.side(), source.at(part)?);
-        match source.submit(side, from, part.bytes) {
-            Ok(read) => self.read.push_back((part, chunk, read)),
-            Err(error) => return self.fail(chunk, error),
+            let before = written.len().checked_sub(self.chunks.len());
+            if let Some(out_of_chunk) = before.and_then(|at| written.get(at)) {
+                self.source.wait_for(self.destination, out_of_chunk)?;
+            }
+            let read = self.source.copy(chunk, self.source.at(part)?, part.bytes)?;
+            self.destination.wait_for(self.source, &read)?;
+            let to = self.destination.at(part)?;
+            written.push_back(self.destination.copy(to, chunk, part.bytes)?);
         }
         Ok(())
-    }
-
-    fn write_part(&mut self, part: Part, chunk: Lease<'a>, read: &Event) -> Result<(), Error> {
-        let destination = &self.copy.destination;
-        let written = read.synchronize(None).and_then(|()| {
-            let (side, to) = (chunk.side(), destination.at(part)?);
-            destination.submit(to, side, part.bytes)
-        });
-        match written {
-            Ok(written) => self.written.push_back((chunk, written)),
-            Err(error) => return self.fail(chunk, error),
-        }
-        Ok(())
-    }
-
-    /// Keeps the chunk of a part that failed: either device may still use it.
-    fn fail(&mut self, chunk: Lease<'a>, error: Error) -> Result<(), Error> {
-        self.failed.push(chunk);
-        Err(error)
     }
 }
+
+/// How many bytes a part has: a chunk where [`MOST_PARTS`] of these suffice, else twice as many, and so on.
+pub(crate) fn part_bytes(total: u64, chunk_bytes: u64) -> u64 {
+    let most = LONGEST_PART.max(chunk_bytes);
+    let mut bytes = chunk_bytes;
+    while bytes < most && total.div_ceil(bytes) > MOST_PARTS as u64 {
+        bytes = bytes.saturating_mul(2).min(most);
+    }
+    bytes
+}
+
+/// How many chunks a copy goes through: at most [`PER_COPY`], and fewer where they are long.
+fn chunks_for(parts: &Parts) -> usize {
+    let most = (LONG_BYTES / parts.step()).clamp(FEWEST_LONG, PER_COPY as u64);
+    usize::try_from(parts.count().min(most)).unwrap_or(PER_COPY)
+}
+
+/// So many parts of a copy are in flight at most: some drivers let a caller wait who submits more than about a
+/// thousand operations, and a part is up to ten.
+const MOST_PARTS: usize = 64;
+
+/// No part is longer, unless a chunk is.
+const LONGEST_PART: u64 = 16 << 20;
+
+/// So many chunks keep both links busy.
+const FEWEST_LONG: u64 = 4;

@@ -84,7 +84,7 @@ impl WorkStream<'_> {
             let earlier_access = work.access;
             let event = work.event()?;
             // Nobody can say any more when the work ends, so nothing can come after it: this answers why.
-            if event.device().hooks().is_quarantined() || event.is_lost() {
+            if event.device().hooks().is_quarantined() {
                 event.is_done()?;
             }
             // A write replaces what failed, and a read that failed left the content as it was.
@@ -97,14 +97,11 @@ impl WorkStream<'_> {
                 is_native
             } else {
                 let method = self.wait(&event, tolerates_failure)?;
-                // What the host submits later is given up where one of its plugins breaks down.
-                let is_submitted = !event.is_for_others() || event.is_known_done();
                 match method {
-                    WaitMethod::Blocked => true,
-                    WaitMethod::Native => is_submitted,
+                    WaitMethod::Blocked | WaitMethod::Native => true,
                     // Given up only where the event's plugin is no longer called: if it is this
                     // stream's as well, it does nothing more here.
-                    WaitMethod::HostEvent => is_submitted && self.is_of_plugin_of(&event),
+                    WaitMethod::HostEvent => self.is_of_plugin_of(&event),
                     WaitMethod::HostThread => false,
                 }
             };

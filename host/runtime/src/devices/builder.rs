@@ -75,7 +75,7 @@ impl RuntimeBuilder {
     }
 
     /// Host memory that one staged copy may use, and that is kept for the next one;
-    /// `CROSSDOCK_STAGING_BYTES` unless said otherwise, else 7.5 MiB.
+    /// `CROSSDOCK_STAGING_BYTES` unless said otherwise, else 7.5 MiB. A long copy on a stream may use up to 64 MiB.
     pub const fn staging_bytes(mut self, bytes: u64) -> Self {
         self.staging_bytes = Some(bytes);
         self

@@ -1,5 +1,7 @@
 //! What the devices of one runtime share.
 
+use std::sync::Arc;
+
 use crate::devices::runtime::{Runtime, WeakRuntime};
 use crate::route_data::chunks::Chunks;
 use crate::route_data::costs::{CostCache, Costs};
@@ -7,14 +9,14 @@ use crate::route_data::costs::{CostCache, Costs};
 /// The staging memory and the known costs of a runtime, and the runtime itself.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    chunks: Chunks,
+    chunks: Arc<Chunks>,
     costs: Costs,
     runtime: WeakRuntime,
 }
 
 impl Shared {
     pub(crate) fn new(staging_bytes: Option<u64>, cache: &CostCache) -> Self {
-        let chunks = Chunks::new(staging_bytes);
+        let chunks = Arc::new(Chunks::new(staging_bytes));
         let costs = Costs::new(cache, chunks.chunk_bytes());
         Self {
             chunks,
@@ -33,7 +35,7 @@ impl Shared {
         self.runtime.upgrade()
     }
 
-    pub(crate) const fn chunks(&self) -> &Chunks {
+    pub(crate) const fn chunks(&self) -> &Arc<Chunks> {
         &self.chunks
     }
 

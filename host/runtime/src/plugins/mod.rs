@@ -13,7 +13,6 @@
 //! | `live_objects` | native objects that are alive, with their memory |
 //! | `releases`, `stream_frees` | what is given back once no work uses it; what streams were told to free |
 //! | `lost_devices` | lost devices, with the call that noticed |
-//! | `later_work` | work that threads of the host submit to a device part by part |
 //! | `peer_links` | what is known of the links between its devices |
 //! | `poller` | the thread that polls for what nothing notifies the host of |
 //! | `workers` | the threads that act when work is over, and poll what they wait for |
@@ -27,7 +26,6 @@
 pub(crate) mod ended_streams;
 mod float_mode;
 pub(crate) mod internal_streams;
-pub(crate) mod later_work;
 pub(crate) mod listing;
 pub(crate) mod live_objects;
 mod live_streams;

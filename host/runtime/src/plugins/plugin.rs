@@ -15,7 +15,6 @@ use crate::hooks::plugin_hooks::Hooks;
 use crate::plugin_files::{Remark, loaded_copies};
 use crate::plugins::ended_streams::EndedStreams;
 use crate::plugins::internal_streams::InternalStreams;
-use crate::plugins::later_work::LaterWorks;
 use crate::plugins::listing::Runtimes;
 use crate::plugins::live_objects::LiveObjects;
 use crate::plugins::live_streams::LiveStreams;
@@ -94,7 +93,6 @@ pub struct Plugin {
     pending_events: PendingEvents,
     workers: Workers,
     releases: Arc<Releases>,
-    later_works: LaterWorks,
     lost_devices: LostDevices,
     streams: LiveStreams,
     objects: LiveObjects,
@@ -125,7 +123,6 @@ impl Plugin {
             pending_events: PendingEvents::default(),
             workers: Workers::default(),
             releases: Arc::default(),
-            later_works: LaterWorks::default(),
             lost_devices: LostDevices::default(),
             streams: LiveStreams::new(),
             objects: LiveObjects::new(),
@@ -405,11 +402,6 @@ impl Plugin {
     /// Its devices that were lost.
     pub(crate) const fn lost_devices(&self) -> &LostDevices {
         &self.lost_devices
-    }
-
-    /// What threads of the host submit to its devices bit by bit.
-    pub(crate) const fn later_works(&self) -> &LaterWorks {
-        &self.later_works
     }
 }
 

@@ -72,7 +72,7 @@ impl Chunk {
     }
 
     fn lock(&mut self, device: &PluginDevice) {
-        let (pointer, size) = (self.base.as_ptr().cast(), self.layout.size() as u64);
+        let (pointer, size) = (self.base.as_ptr().cast(), self.bytes());
         // SAFETY: the memory lives until `unlock`, which comes before it is freed.
         let locked = unsafe { device.hooks().register_host(device.index, pointer, size) };
         if let Err(error) = &locked {
@@ -101,6 +101,11 @@ impl Chunk {
     /// Whether the runtime still lists all devices that it was locked for.
     pub(super) fn is_of_listed(&self) -> bool {
         self.locks.iter().all(|lock| lock.listed.is_listed())
+    }
+
+    /// Its size.
+    pub(super) const fn bytes(&self) -> u64 {
+        self.layout.size() as u64
     }
 
     /// The memory as one side of a copy.

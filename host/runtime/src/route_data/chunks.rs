@@ -1,6 +1,6 @@
-//! The staging memory of a runtime: how large a chunk is, and the idle chunks that are kept.
+//! The staging memory of a runtime: how large a chunk is, the idle chunks that are kept, and the rings in use.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crossdock_sdk::abi::{Side, Status};
 
@@ -10,14 +10,17 @@ use crate::plugins::plugin::Plugin;
 use crate::plugins::plugin_device::PluginDevice;
 use crate::process::process_state;
 use crate::route_data::chunk::{Chunk, PAGE_BYTES};
+use crate::route_data::ring::{Ring, RingUser};
 
 /// Host memory for staged copies: each copy in flight holds at most [`PER_COPY`] chunks, and as
-/// many are kept for the next one.
+/// many are kept for the next one. Copies on a stream may have longer chunks, of which [`LONG_BYTES`] are kept.
 #[derive(Debug)]
 pub(crate) struct Chunks {
     chunk_bytes: u64,
-    /// Never held across a hook.
+    /// The oldest first. Never held across a hook.
     idle: Mutex<Vec<Chunk>>,
+    /// Rings that the next copy on the same stream may use. Never held across a hook.
+    rings: Mutex<Vec<Weak<Ring>>>,
 }
 
 /// A chunk in use; it goes back to its runtime when dropped, unless a hook that it was lent to panicked or a device
@@ -35,6 +38,9 @@ pub(crate) struct Lease<'a> {
 /// or a device of its own finds the next part waiting when it is done with one.
 pub(crate) const PER_COPY: usize = 8;
 
+/// Idle chunks that are longer than [`Chunks::chunk_bytes`] have at most so many bytes together.
+pub(crate) const LONG_BYTES: u64 = 64 << 20;
+
 /// A chunk where nobody says otherwise. It stays in a core's cache on its way from one link to the
 /// other, and is just below the 1 MiB from which plugins share a copy over threads of their own,
 /// which would take the cores from the other link.
@@ -47,6 +53,7 @@ impl Chunks {
         Self {
             chunk_bytes: asked.unwrap_or(DEFAULT_CHUNK_BYTES).max(PAGE_BYTES),
             idle: Mutex::default(),
+            rings: Mutex::default(),
         }
     }
 
@@ -57,11 +64,7 @@ impl Chunks {
 
     /// A chunk, locked for the plugins of both devices where both can do that.
     pub(crate) fn lease(&self, devices: [&PluginDevice; 2]) -> Result<Lease<'_>, Error> {
-        let idle = self.idle().pop();
-        let mut chunk = match idle {
-            Some(chunk) => chunk,
-            None => Chunk::new(self.chunk_bytes)?,
-        };
+        let mut chunk = self.take(self.chunk_bytes)?;
         let panics = Panics::from_now();
         chunk.lock_for(devices);
         Ok(Lease {
@@ -70,6 +73,41 @@ impl Chunks {
             panics,
             home: self,
         })
+    }
+
+    /// An idle chunk of this size, or a new one.
+    pub(super) fn take(&self, bytes: u64) -> Result<Chunk, Error> {
+        let idle = {
+            let mut idle = self.idle();
+            let newest = idle.iter().rposition(|chunk| chunk.bytes() == bytes);
+            newest.map(|at| idle.remove(at))
+        };
+        idle.map_or_else(|| Chunk::new(bytes), Ok)
+    }
+
+    /// The ring of the last copy by this user, where that copy is pending and the chunks have at least so many bytes.
+    /// The caller has it alone until it [shares](Self::share_ring) it.
+    pub(crate) fn take_ring(&self, user: &RingUser<'_>, bytes: u64) -> Option<Arc<Ring>> {
+        let alive: Vec<Arc<Ring>> = {
+            let mut rings = self.rings();
+            rings.retain(|ring| ring.strong_count() > 0);
+            rings.iter().filter_map(Weak::upgrade).collect()
+        };
+        // After the lock: the last drop of a ring calls hooks.
+        let mut fitting = alive.into_iter().filter(|ring| ring.fits(user, bytes));
+        let ring = fitting.next()?;
+        let mut rings = self.rings();
+        let known = rings
+            .iter()
+            .position(|one| one.as_ptr() == Arc::as_ptr(&ring));
+        // None: another thread took it first.
+        known.map(|at| rings.swap_remove(at))?;
+        Some(ring)
+    }
+
+    /// Lets the next copy by the ring's user take it, if it comes behind all copies that have used the ring.
+    pub(crate) fn share_ring(&self, ring: &Arc<Ring>) {
+        self.rings().push(Arc::downgrade(ring));
     }
 
     /// Gives back the idle chunks that this plugin has locked. Those in use follow when
@@ -99,16 +137,35 @@ impl Chunks {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take_back(&self, chunk: Chunk) {
+    /// Keeps a chunk for the next copy. Frees the oldest ones of its class, usual or long, where they are too many.
+    pub(super) fn take_back(&self, chunk: Chunk) {
+        let is_long = |one: &Chunk| one.bytes() > self.chunk_bytes;
+        let class = is_long(&chunk);
+        let limit = match class {
+            true => LONG_BYTES,
+            false => self.chunk_bytes.saturating_mul(PER_COPY as u64),
+        };
+        let mut surplus = Vec::new();
         let mut idle = self.idle();
         // Asked under the lock: a plugin that is retired from here on finds the chunk there.
-        if idle.len() < PER_COPY && chunk.is_of_listed() {
+        if chunk.is_of_listed() {
             idle.push(chunk);
+            let alike = |one: &&Chunk| is_long(one) == class;
+            while idle.iter().filter(alike).map(Chunk::bytes).sum::<u64>() > limit
+                && let Some(oldest) = idle.iter().position(|one| alike(&one))
+            {
+                surplus.push(idle.remove(oldest));
+            }
         } else {
-            // Before the chunk is dropped, which calls hooks.
-            drop(idle);
-            drop(chunk);
+            surplus.push(chunk);
         }
+        // After the lock: this calls hooks.
+        drop(idle);
+        drop(surplus);
+    }
+
+    fn rings(&self) -> MutexGuard<'_, Vec<Weak<Ring>>> {
+        self.rings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -38,8 +38,8 @@ pub struct Step(Done);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Obstacle {
     Streams,
-    IndependentStreams,
     HostEvents,
+    HostCalls,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,8 +48,8 @@ enum Done {
     Waits,
     /// The caller waits for a copy through host memory, which follows no stream.
     WaitsForCopy(Side, Obstacle),
-    /// A thread of the host submits the parts of a copy through host memory.
-    SubmitsParts,
+    /// A copy through host memory follows the stream; whether the caller waits for its oldest parts.
+    FollowsStream { waits_for_parts: bool },
     /// Both devices are one.
     Nothing,
     /// A plugin adopts the memory of a device.
@@ -76,22 +76,38 @@ impl Step {
         Self(Done::Maps(from.plugin().shared_name()))
     }
 
-    pub(crate) fn copies(way: Way, from: &Device, to: &Device) -> Self {
-        Self(Done::Copies(Copy::by(way, from, to)))
+    /// A copy of so many bytes, which follows the stream or is made without one.
+    pub(crate) fn copies(
+        way: Way,
+        (from, to): (&Device, &Device),
+        (bytes, stream): (u64, Option<&Stream>),
+    ) -> Self {
+        let mut copy = Copy::by(way, from, to);
+        if way == Way::Staged
+            && let Some(stream) = stream
+            && way.follows(from, to, stream)
+        {
+            copy.chunk_bytes = stage_on_stream::part_bytes(bytes, copy.chunk_bytes);
+        }
+        Self(Done::Copies(copy))
     }
 
     pub(crate) fn link(from: &Device, to: &Device, link: &Link) -> Self {
         Self(Done::Linked(from.id(), to.id(), link.clone()))
     }
 
-    /// Who waits for a copy through host memory that is put on a stream.
-    pub(crate) fn staged(from: &Device, to: &Device, stream: &Stream) -> Self {
+    /// Who waits for a copy of so many bytes through host memory that is put on a stream.
+    pub(crate) fn staged(from: &Device, to: &Device, stream: &Stream, bytes: u64) -> Self {
         use stage_on_stream::Obstacle as Of;
         let (device, obstacle) = match stage_on_stream::obstacle(from, to, stream) {
-            None => return Self(Done::SubmitsParts),
-            Some(Of::NoStreams(device)) => (device, Obstacle::Streams),
-            Some(Of::SharedQueues(device)) => (device, Obstacle::IndependentStreams),
-            Some(Of::NoHostEvents(device)) => (device, Obstacle::HostEvents),
+            None => {
+                let chunk_bytes = from.shared().chunks().chunk_bytes();
+                let waits_for_parts = stage_on_stream::exceeds_flight(bytes, chunk_bytes);
+                return Self(Done::FollowsStream { waits_for_parts });
+            }
+            Some(Of::Streams(device)) => (device, Obstacle::Streams),
+            Some(Of::HostEvents(device)) => (device, Obstacle::HostEvents),
+            Some(Of::HostCalls(device)) => (device, Obstacle::HostCalls),
         };
         Self(Done::WaitsForCopy(Side::of(device), obstacle))
     }
@@ -109,22 +125,21 @@ impl fmt::Display for Step {
         match &self.0 {
             Done::Waits => f.write_str("the caller waits for the work on the stream"),
             Done::WaitsForCopy(side, obstacle) => {
-                let (device, plugin) = (side.device, &side.plugin);
                 f.write_str("the caller waits for the work on the stream, and for the copy: ")?;
-                match obstacle {
-                    Obstacle::Streams => write!(f, "`{plugin}` has no streams"),
-                    Obstacle::IndependentStreams => write!(
-                        f,
-                        "a stream of `{device}` that waits may hold up the others"
-                    ),
-                    Obstacle::HostEvents => {
-                        write!(f, "`{plugin}` has no events that the host completes")
-                    }
+                let missing = match obstacle {
+                    Obstacle::Streams => "streams",
+                    Obstacle::HostEvents => "events that the host completes",
+                    Obstacle::HostCalls => "host functions",
+                };
+                write!(f, "`{}` has no {missing}", side.plugin)
+            }
+            Done::FollowsStream { waits_for_parts } => {
+                f.write_str("all parts of the copy are submitted to streams")?;
+                match waits_for_parts {
+                    true => f.write_str(", and the caller waits for all but the last ones"),
+                    false => f.write_str(" before the call returns"),
                 }
             }
-            Done::SubmitsParts => f.write_str(
-                "a thread of the host submits part after part, and the stream waits for it",
-            ),
             Done::Nothing => f.write_str("the same device: the same memory"),
             Done::Adopts(plugin, from) => write!(f, "`{plugin}` adopts the memory of `{from}`"),
             Done::Maps(plugin) => write!(f, "`{plugin}` maps its memory for the host"),

@@ -433,13 +433,14 @@ impl Route {
         };
         match stream {
             Some(stream) if way.kind() == RouteKind::Staged => {
-                self.steps.push(Step::staged(from, to, stream));
+                self.steps.push(Step::staged(from, to, stream, bytes));
             }
             Some(stream) if !way.follows(from, to, stream) => self.steps.push(Step::WAITS),
             _ => {}
         }
         (self.kind, self.bytes_copied) = (way.kind(), bytes.saturating_mul(legs));
-        self.steps.push(Step::copies(*way, from, to));
+        let copy = Step::copies(*way, (from, to), (bytes, stream));
+        self.steps.push(copy);
         if let Some(peer) = &copies.peer
             && legs == 1
         {

@@ -41,12 +41,16 @@ impl Tensor {
         Ok(tensor)
     }
 
-    /// The same values on `device`, in the order of `stream`. A direct copy is put on the stream and does
-    /// not wait, so neither does [`RouteChoice::Copy`] on a direct route.
+    /// The same values on `device`, in the order of `stream`. A copy does not wait, neither on a direct route
+    /// nor through host memory. There are three exceptions:
     ///
-    /// An alias that is adopted or mapped, and a copy through host memory, wait first for the work on the
-    /// stream, without a limit, and are done when this returns: do not hold the stream by an event that
-    /// this thread completes. [`Stream::synchronize`] before it sets a limit.
+    /// - a copy of more than 1 GiB through host memory, which waits for its oldest parts;
+    /// - a copy through host memory where a device has no streams, host events or host functions;
+    /// - an alias that is adopted or mapped; [`RouteChoice::Copy`] takes none.
+    ///
+    /// These wait for work on the stream, without a limit: do not hold the stream by an event that this thread
+    /// completes. [`Tensor::explain_on`] reports which it is, and [`Stream::synchronize`] before the call sets a
+    /// limit.
     ///
     /// The stream may be of either device, or of a third one. A later use of the result through this
     /// library comes after the copy; the source may be dropped at once.
@@ -63,8 +67,8 @@ impl Tensor {
     }
 
     /// Replaces its elements by those of `source`, a tensor of the same shape and dtype on any
-    /// device; in the order of a stream, or done when it returns. What cannot follow the stream, such
-    /// as a copy through host memory, waits for the work on it first.
+    /// device; in the order of a stream, or done when it returns. A copy that cannot follow the stream, as
+    /// [`Tensor::to_on`] lists them, waits for the work on it first.
     ///
     /// # Errors
     /// [`Error::Misuse`] when it is read-only, its elements overlap, or shape or dtype differ;

@@ -47,13 +47,8 @@ impl Then {
         }
     }
 
-    /// Does it: the work before `event` is over, unless nobody can say that of work it stands for.
+    /// Does it: the work before `event` is over.
     fn run(self, event: &Event) {
-        if event.is_lost()
-            && let Err(error) = event.synchronize(None)
-        {
-            return self.give_up(error);
-        }
         match self {
             Self::Complete(host_event, OnFailure::Ignore) => complete(&host_event, Status::OK),
             Self::Complete(host_event, OnFailure::Inherit) => {
@@ -113,9 +108,6 @@ pub(crate) fn block_until_over(event: &Event, limit: Option<Duration>) -> Result
         Err(error) if is_timeout(&error, limit) => return Err(error),
         Err(error) => error,
     };
-    if event.is_lost() {
-        return Err(failure);
-    }
     if event.is_known_failed() {
         return Ok(End::Failed(failure));
     }
@@ -162,6 +154,19 @@ pub(super) fn waiting_stream(event: &Event) -> Result<InternalStream, Error> {
 /// When neither can: a host event was completed with a failure, and what was to be given back is
 /// leaked and counted.
 pub(crate) fn after(event: Event, then: Then) -> Result<WaitMethod, Error> {
+    after_on(None, event, then)
+}
+
+/// As [`after`], where `carrier` waits for the event: an internal stream of its device, which waits for many events in
+/// the order in which they happen. None: an internal stream is taken for this event alone.
+///
+/// # Errors
+/// As [`after`].
+pub(crate) fn after_on(
+    carrier: Option<&Arc<InternalStream>>,
+    event: Event,
+    then: Then,
+) -> Result<WaitMethod, Error> {
     let plugin = Arc::clone(event.device().plugin());
     let worker = then.worker(plugin.workers());
     // Until the event was given up too: what it is an event of may end once nothing here waits any more.
@@ -174,7 +179,7 @@ pub(crate) fn after(event: Event, then: Then) -> Result<WaitMethod, Error> {
         then: Mutex::new(Some((then, place))),
         stream: Mutex::new(None),
     });
-    let how = match by_host_call(&waiting, worker.clone()) {
+    let how = match by_host_call(&waiting, carrier, worker.clone()) {
         Ok(()) => WaitMethod::HostEvent,
         Err(behind) => by_polling(&waiting, behind, worker).map(|()| WaitMethod::HostThread)?,
     };
@@ -204,7 +209,7 @@ pub(super) struct Waiting {
     /// With the place by which those who wait for releases wait for this.
     then: Mutex<Option<(Then, Arc<Outstanding>)>>,
     /// The stream that is to call the host function, until the function was called.
-    stream: Mutex<Option<InternalStream>>,
+    stream: Mutex<Option<Arc<InternalStream>>>,
 }
 
 impl Waiting {
@@ -231,7 +236,8 @@ impl Waiting {
             place
         });
         let stream = self.stream().take();
-        if let Some(stream) = stream {
+        // The last one that has a carrier gives it back.
+        if let Some(stream) = stream.and_then(Arc::into_inner) {
             stream.give_back();
         }
         // The event first.
@@ -239,7 +245,7 @@ impl Waiting {
         drop(place);
     }
 
-    fn stream(&self) -> MutexGuard<'_, Option<InternalStream>> {
+    fn stream(&self) -> MutexGuard<'_, Option<Arc<InternalStream>>> {
         self.stream.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -285,10 +291,15 @@ struct Arrival {
 /// waits for the event already, if there is one.
 fn by_host_call(
     waiting: &Arc<Waiting>,
+    carrier: Option<&Arc<InternalStream>>,
     worker: Option<JobQueue>,
-) -> Result<(), Option<InternalStream>> {
+) -> Result<(), Option<Arc<InternalStream>>> {
     let event = &waiting.event;
-    let stream = waiting_stream(event).map_err(|_refused| None)?;
+    let stream = match carrier {
+        Some(carrier) => carrier.wait_for_own(event).map(|()| Arc::clone(carrier)),
+        None => waiting_stream(event).map(Arc::new),
+    };
+    let stream = stream.map_err(|_refused| None)?;
     let Some(worker) = worker else {
         return Err(Some(stream));
     };
@@ -315,7 +326,8 @@ fn by_host_call(
     }
     // SAFETY: by the contract a failed call never calls the function, so it is still ours.
     drop(unsafe { Box::from_raw(arrival) });
-    Err(waiting.stream().take())
+    // Behind the event a carrier waits for later ones, which may come after what waits for this one.
+    Err(waiting.stream().take().filter(|_| carrier.is_none()))
 }
 
 /// Called by a plugin when the internal stream has waited for the event.
@@ -333,7 +345,7 @@ unsafe extern "C" fn arrive(word: *mut c_void) {
 /// has its place in the device's queues, before whatever waits for this.
 fn by_polling(
     waiting: &Arc<Waiting>,
-    behind: Option<InternalStream>,
+    behind: Option<Arc<InternalStream>>,
     worker: Option<JobQueue>,
 ) -> Result<(), Error> {
     // Where the system has no thread for it, the poll is dropped with what it owns.

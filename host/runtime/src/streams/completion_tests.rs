@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crossdock_sdk::deadline::Deadline;
 
-use super::{Mutex, OnQuarantine as _, Polled as _, Then, Waiting, after};
+use super::{Mutex, Polled as _, Then, Waiting, after};
 use crate::plugins::releases::{Release, Releases, next_number};
 use crate::process::process_state;
 use crate::streams::event::Event;
@@ -56,9 +56,10 @@ fn a_wait_of_a_quarantined_plugin_is_polled_no_more() {
         let waiting = Arc::new(Waiting {
             event: Event::create(&device).unwrap(),
             then: Mutex::new(None),
-            stream: Mutex::new(Some(InternalStream::take(&device).unwrap())),
+            stream: Mutex::new(Some(Arc::new(InternalStream::take(&device).unwrap()))),
         });
-        device.hooks().watch_quarantine(Arc::clone(&waiting) as _);
+        let watched = Arc::clone(&waiting);
+        device.hooks().watch_quarantine(watched);
         waiting
     });
     assert!(waits.iter().all(|waiting| waiting.poll()));

@@ -32,11 +32,6 @@ impl Device {
         }
         let ended = self.plugin().ended_streams();
         outcome = outcome.and(ended.synchronize(self.hooks(), self.index(), deadline));
-        if !self.plugin().later_works().wait(self.index(), deadline) {
-            let why = "a copy that is made part by part is not over";
-            let late = self.hooks().failure("synchronize", Status::TIMEOUT, why);
-            outcome = outcome.and(Err(late));
-        }
         let internal = self.plugin().internal_streams();
         outcome.and(internal.synchronize(self.hooks(), self.index(), deadline))
     }

@@ -43,14 +43,6 @@ enum CompletedBy {
     /// The same, for an event of this library's own: once it is known to have happened, its plugin gets it back.
     PluginForUs,
     Host,
-    /// It stands for work of other plugins, which a thread of the host submits.
-    HostForOthers,
-}
-
-impl CompletedBy {
-    fn is_host(self) -> bool {
-        matches!(self, Self::Host | Self::HostForOthers)
-    }
 }
 
 /// Keeps the plugin's event of one that a user has.
@@ -72,8 +64,6 @@ struct Inner {
     /// The failure of the work before it where the plugin's event does not have it, because the stream
     /// had told of it before this event was recorded.
     carried: OnceLock<Arc<Error>>,
-    /// Why nobody can say whether the work that it stands for is over, where that is so.
-    lost: OnceLock<Error>,
     by: CompletedBy,
     /// Whether the host has.
     completed: AtomicBool,
@@ -138,16 +128,6 @@ impl Event {
         Ok(Self::new(device, handle, CompletedBy::Host))
     }
 
-    /// The same for work of other plugins that a thread of the host submits later. Once that thread knows
-    /// that all of it is over, it completes the event; where it cannot know, it [loses](Self::lose) it first.
-    ///
-    /// # Errors
-    /// As [`Event::host`].
-    pub(crate) fn for_others(device: &Device) -> Result<Self, Error> {
-        let handle = device.hooks().event_create_host(device.index())?;
-        Ok(Self::new(device, handle, CompletedBy::HostForOthers))
-    }
-
     fn new(device: &Device, handle: EventHandle, by: CompletedBy) -> Self {
         let inner = Arc::new(Inner {
             device: device.clone(),
@@ -156,14 +136,11 @@ impl Event {
             happened: AtomicBool::new(false),
             failed: AtomicBool::new(false),
             carried: OnceLock::new(),
-            lost: OnceLock::new(),
             by,
             completed: AtomicBool::new(false),
         });
         Self {
-            _completer: by
-                .is_host()
-                .then(|| Arc::new(Completer(Arc::clone(&inner)))),
+            _completer: (by == CompletedBy::Host).then(|| Arc::new(Completer(Arc::clone(&inner)))),
             _keeper: None,
             inner,
         }
@@ -209,8 +186,7 @@ impl Event {
             return Ok(true);
         }
         let ask = |handle| self.device().hooks().has_happened(handle);
-        let happened = self.with_handle(true, ask);
-        let happened = happened.map_err(|error| self.or_lost(error))?;
+        let happened = self.with_handle(true, ask)?;
         if happened {
             self.happen()?;
         }
@@ -227,15 +203,8 @@ impl Event {
             return Ok(());
         }
         let wait = |handle| self.device().hooks().synchronize_event(handle, limit);
-        self.with_handle((), wait)
-            .map_err(|error| self.or_lost(error))?;
+        self.with_handle((), wait)?;
         self.happen()
-    }
-
-    /// Why nobody can say whether the work is over, where that is so; else what the plugin answered.
-    fn or_lost(&self, error: Error) -> Error {
-        let lost = self.inner.lost.get().filter(|_| error.is_failure_of_work());
-        lost.cloned().unwrap_or(error)
     }
 
     /// Remembers that the plugin says that it happened.
@@ -279,23 +248,6 @@ impl Event {
     /// Remembers that the work before it is over, and failed.
     pub(crate) fn set_failed(&self) {
         self.inner.failed.store(true, Ordering::Release);
-    }
-
-    /// Whether it stands for work of other plugins. A stream of its own plugin that waits for it goes on early
-    /// where one of those breaks down.
-    pub(crate) fn is_for_others(&self) -> bool {
-        self.inner.by == CompletedBy::HostForOthers
-    }
-
-    /// Remembers that nobody can say any more whether the work that it stands for is over. To be called
-    /// before it is completed, which lets its waiters go on with a failure.
-    pub(crate) fn lose(&self, why: Error) {
-        let _first = self.inner.lost.set(why);
-    }
-
-    /// Whether nobody can say whether the work that it stands for is over.
-    pub(crate) fn is_lost(&self) -> bool {
-        self.inner.lost.get().is_some()
     }
 
     /// Gives it a failure of the work before it, which the plugin's event does not have. To be called
@@ -389,13 +341,13 @@ impl Inner {
 
     /// Whether only the host could end it, and has not.
     fn is_pending_by_host(&self) -> bool {
-        self.by.is_host() && !self.completed.load(Ordering::Acquire)
+        self.by == CompletedBy::Host && !self.completed.load(Ordering::Acquire)
     }
 
     /// Gives it back to its plugin.
     fn destroy(&self) {
         let hooks = self.device.hooks();
-        let ended = if self.by.is_host() {
+        let ended = if self.by == CompletedBy::Host {
             hooks.host_event_destroy(self.handle)
         } else {
             hooks.event_destroy(self.handle)

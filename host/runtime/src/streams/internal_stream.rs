@@ -69,9 +69,19 @@ impl InternalStream {
     /// # Errors
     /// As [`wait::wait`].
     pub(crate) fn wait(&self, event: &Event, on_failure: OnFailure) -> Result<WaitMethod, Error> {
-        wait::wait(&self.device, event, on_failure, |own| {
+        wait::wait((&self.device, None), event, on_failure, |own| {
             self.wait_for_own(own)
         })
+    }
+
+    /// The same for one of many events of another stream: `carrier`, an internal stream of the event's device, waits for
+    /// each of them in turn.
+    ///
+    /// # Errors
+    /// As [`wait::wait`].
+    pub(crate) fn wait_by(&self, carrier: &Arc<Self>, event: &Event) -> Result<WaitMethod, Error> {
+        let (waiter, inherit) = ((&self.device, Some(carrier)), OnFailure::Inherit);
+        wait::wait(waiter, event, inherit, |own| self.wait_for_own(own))
     }
 
     /// An event at its present end.

@@ -122,7 +122,7 @@ impl Work {
         let (Some(stream), Ok(event)) = (&self.stream, &self.end) else {
             return self.stream.is_some();
         };
-        stream.device().is_of(event.device().plugin()) && !event.is_for_others()
+        stream.device().is_of(event.device().plugin())
     }
 
     /// A stream of one of the works on which what comes next is behind all of them, also where another

@@ -1,5 +1,6 @@
 //! The end of work that a plugin calls no host function for: it is queried now and then, and nothing blocks.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crossdock_sdk::abi::Status;
@@ -14,7 +15,7 @@ use crate::streams::internal_stream::InternalStream;
 pub(super) struct PolledEnd {
     /// A stream that waits for the event. Without one the event itself is queried: a stream that began to wait now
     /// could stand behind the stream that waits for the answer.
-    stream: Option<InternalStream>,
+    stream: Option<Arc<InternalStream>>,
     /// The failure of the event, which that stream has to pass.
     failure: Option<Error>,
     /// The last query of the event failed, and that was not the failure of its work.
@@ -22,7 +23,7 @@ pub(super) struct PolledEnd {
 }
 
 impl PolledEnd {
-    pub(super) const fn new(behind: Option<InternalStream>) -> Self {
+    pub(super) const fn new(behind: Option<Arc<InternalStream>>) -> Self {
         Self {
             stream: behind,
             failure: None,
@@ -67,7 +68,7 @@ impl PolledEnd {
         if !failure.is_failure_of_work() && !std::mem::replace(&mut self.has_failed, true) {
             return None;
         }
-        if waiting.is_waited_for() || event.is_lost() {
+        if waiting.is_waited_for() {
             return Some(Err(failure));
         }
         if event.is_known_failed() {
@@ -76,7 +77,7 @@ impl PolledEnd {
         let Ok(stream) = waiting_stream(event) else {
             return Some(Err(failure));
         };
-        (self.stream, self.failure) = (Some(stream), Some(failure));
+        (self.stream, self.failure) = (Some(Arc::new(stream)), Some(failure));
         None
     }
 }

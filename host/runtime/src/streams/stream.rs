@@ -1,7 +1,7 @@
 //! Streams: ordered queues of work on one device, made here or wrapped.
 #![expect(unsafe_code, reason = "wraps a stream that its caller vouches for")]
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use crossdock_sdk::abi::{DefaultStream, Status, StreamHandle};
@@ -143,6 +143,11 @@ impl Stream {
         }
     }
 
+    /// What the stream is known again by, without keeping it.
+    pub(crate) fn identity(&self) -> Weak<StreamCore> {
+        Arc::downgrade(&*self.0)
+    }
+
     /// Refuses a stream that was inherited, for calls that may have nothing to put on it: any other is
     /// refused by the first hook.
     pub(crate) fn check_process(&self) -> Result<(), Error> {
@@ -203,7 +208,7 @@ impl Stream {
         on_failure: OnFailure,
     ) -> Result<WaitMethod, Error> {
         self.check_process()?;
-        wait::wait(self.device(), event, on_failure, |own| {
+        wait::wait((self.device(), None), event, on_failure, |own| {
             self.wait_for_own(own)
         })
     }

@@ -9,6 +9,7 @@ use crate::devices::device::Device;
 use crate::error::Error;
 use crate::streams::completion::{self, Then};
 use crate::streams::event::Event;
+use crate::streams::internal_stream::InternalStream;
 
 /// How a wait was arranged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,13 +58,14 @@ pub(crate) enum OnFailure {
 }
 
 /// Makes a stream of `device` wait for an event of any plugin, and says how. `wait_for_own` makes the
-/// stream wait for an event of its own plugin.
+/// stream wait for an event of its own plugin. The carrier is an internal stream that waits for another plugin's event,
+/// and calls the host then; none: one is taken for this wait alone.
 ///
 /// # Errors
 /// [`Error::Hook`]; the failure of the work where the stream inherits it and it is known already;
 /// [`Error::Forked`] for an event of the process that this one was forked off.
 pub(crate) fn wait(
-    device: &Device,
+    (device, carrier): (&Device, Option<&Arc<InternalStream>>),
     event: &Event,
     on_failure: OnFailure,
     wait_for_own: impl Fn(&Event) -> Result<(), Error>,
@@ -84,7 +86,7 @@ pub(crate) fn wait(
             waited => return waited.map(|()| WaitMethod::Native),
         }
     }
-    let (method, host_event) = bridge(device, event, on_failure)?;
+    let (method, host_event) = bridge((device, carrier), event, on_failure)?;
     if let Some(host_event) = host_event {
         wait_for_own(&host_event)?;
     }
@@ -97,7 +99,7 @@ pub(crate) fn wait(
 /// What completes it is submitted before any stream waits for it: on one hardware queue it would
 /// otherwise stand behind that wait, for ever.
 fn bridge(
-    device: &Device,
+    (device, carrier): (&Device, Option<&Arc<InternalStream>>),
     event: &Event,
     on_failure: OnFailure,
 ) -> Result<(WaitMethod, Option<Event>), Error> {
@@ -113,6 +115,6 @@ fn bridge(
         host_event => host_event?,
     };
     let then = Then::Complete(host_event.clone(), on_failure);
-    let method = completion::after(event.awaited(), then)?;
+    let method = completion::after_on(carrier, event.awaited(), then)?;
     Ok((method, Some(host_event)))
 }
