@@ -323,7 +323,6 @@ pub(crate) fn info() -> DeviceInfo {
         Capabilities::TIMING,
         Capabilities::HOST_EVENTS,
         Capabilities::SUB_BYTE_STRIDES,
-        Capabilities::INDEPENDENT_STREAMS,
     ];
     let mut info = DeviceInfo::new(DeviceType::CPU, 0, &name());
     info.total_memory = wide(pages::total_bytes());

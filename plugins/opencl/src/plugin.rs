@@ -25,7 +25,7 @@ use crossdock_sdk::{
 use crate::{
     convert,
     deferred::Deferred,
-    device::{Class, Device},
+    device::Device,
     driver::{self, Driver, Presence},
     event::Event,
     fault::{Fault, Kind},
@@ -387,11 +387,6 @@ fn capabilities(device: &Device) -> Capabilities {
     }
     if device.aliases_host {
         all = all.with(Capabilities::ADOPT_HOST);
-    }
-    // Drivers of CPUs keep the commands of each queue themselves, until what they wait for is over. What the
-    // queues of other devices share is not known.
-    if device.facts.class == Class::Cpu {
-        all = all.with(Capabilities::INDEPENDENT_STREAMS);
     }
     all
 }

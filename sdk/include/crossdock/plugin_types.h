@@ -153,12 +153,9 @@ typedef uint64_t xd_capabilities;
 #define XD_CAP_HOST_EVENTS (UINT64_C(1) << 10)
 /** `copy_strided` packs sub-byte elements: the first of a byte lies in its lowest bits. */
 #define XD_CAP_SUB_BYTE_STRIDES (UINT64_C(1) << 11)
-/** A stream that waits for an event holds up no other stream of the device: no two share a queue. Without
- *  this the host lets a stream wait only for what was submitted before. */
-#define XD_CAP_INDEPENDENT_STREAMS (UINT64_C(1) << 12)
 /** The driver calls no host function once the device is lost, and the plugin learns of a loss only when it is
  *  called. The host calls `stream_query` from time to time while it waits for a host function. */
-#define XD_CAP_POLLED_HOST_CALLS (UINT64_C(1) << 13)
+#define XD_CAP_POLLED_HOST_CALLS (UINT64_C(1) << 12)
 
 /** Facts about an allocation, as a pointer query answers them. */
 typedef uint32_t xd_pointer_flags;

@@ -195,12 +195,9 @@ bits!(
         HOST_EVENTS = 10;
         /// `copy_strided` packs sub-byte elements: the first of a byte lies in its lowest bits.
         SUB_BYTE_STRIDES = 11;
-        /// A stream that waits for an event holds up no other stream of the device: no two share a queue. Without
-        /// this the host lets a stream wait only for what was submitted before.
-        INDEPENDENT_STREAMS = 12;
         /// The driver calls no host function once the device is lost, and the plugin learns of a loss only when it is
         /// called. The host calls `stream_query` from time to time while it waits for a host function.
-        POLLED_HOST_CALLS = 13;
+        POLLED_HOST_CALLS = 12;
     }
 );
 

@@ -168,11 +168,6 @@ impl Table {
                 self.strided().is_some(),
             ),
             (
-                Capabilities::INDEPENDENT_STREAMS,
-                "streams",
-                self.streams().is_some(),
-            ),
-            (
                 Capabilities::POLLED_HOST_CALLS,
                 "host_calls",
                 self.host_calls().is_some(),

@@ -16,9 +16,6 @@ pub(crate) const fn is_integrated(device: u32) -> bool {
     device == 0
 }
 
-/// With so many hardware queues each stream of a test has one of its own.
-const MANY_QUEUES: usize = 256;
-
 /// What a device is that works for this engine.
 pub(crate) fn info(device: u32, config: &Config) -> DeviceInfo {
     let shared = [
@@ -46,9 +43,6 @@ pub(crate) fn info(device: u32, config: &Config) -> DeviceInfo {
     info.driver_version = fixed_text(env!("CARGO_PKG_VERSION"));
     info.total_memory = config.memory_bytes;
     info.capabilities = shared.iter().chain(more).copied().collect();
-    if config.queues >= MANY_QUEUES {
-        info.capabilities = info.capabilities.with(Capabilities::INDEPENDENT_STREAMS);
-    }
     info
 }
 
