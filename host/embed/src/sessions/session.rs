@@ -87,7 +87,8 @@ impl Session {
         Ok(session)
     }
 
-    /// Runs a program's text in the namespace. `name` is the file that tracebacks show.
+    /// Runs a program's text in the namespace. `name` is the file that tracebacks show, with the lines of this text
+    /// even if several texts have the name.
     ///
     /// # Errors
     /// How the script ended, where it did not just end: [`Kind::Exception`], [`Kind::Exit`] also

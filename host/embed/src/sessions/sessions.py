@@ -12,8 +12,10 @@ import gc
 import importlib
 import importlib.util
 import io
+import itertools
 import linecache
 import os
+import re
 import signal
 import sys
 import traceback
@@ -32,6 +34,9 @@ _DEEPEST = 64
 
 # As many texts as this of a session are kept, to be shown in tracebacks.
 _SOURCES = 32
+# The numbers of texts, and a text's file as a traceback or a place has it.
+_numbers = itertools.count(1)
+_TEXT_FILE = re.compile(r'<text \d+: (.*)>(?=", line \d|:\d+$)')
 # The characters that a host gets of a message or a traceback, at most: it has each of them several times.
 _LONGEST = 1 << 20
 # What `sys` says that a session has of its own, or that others need when it is gone.
@@ -131,8 +136,8 @@ def _free(number):
     session = _sessions.pop(number, None)
     if session is None:
         return
-    for name in list(session.sources):
-        _forget_source(session, name)
+    for source in list(session.sources):
+        _forget_source(session, source)
     name = session.module.__name__
     if sys.modules.get(name) is session.module:
         del sys.modules[name]
@@ -261,30 +266,37 @@ def _end_of_child(answer):
 
 
 def _run_text(session, text, name):
-    _keep_source(session, text, name)
-    exec(compile(text, name, "exec", dont_inherit=True), session.module.__dict__)
+    file = _register(session, text, name)
+    try:
+        code = compile(text, file, "exec", dont_inherit=True)
+    except SyntaxError as error:
+        # Its text is the message that the host gets.
+        error.filename = name
+        raise
+    exec(code, session.module.__dict__)
 
 
-def _keep_source(session, text, name):
-    """For tracebacks, which know a text by the name of its file."""
-    source = (len(text), None, text.splitlines(keepends=True), name)
-    linecache.cache[name] = source
-    session.sources.pop(name, None)
-    session.sources[name] = source
+def _register(session, text, name):
+    """The file of a text. No other text has it, so tracebacks show the lines of this text, or none: Python never
+    opens a file whose name is in angle brackets."""
+    file = session.sources.pop((name, text), None) or f"<text {next(_numbers)}: {name}>"
+    session.sources[name, text] = file
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     if len(session.sources) > _SOURCES:
         _forget_source(session, next(iter(session.sources)))
+    return file
 
 
-def _forget_source(session, name):
-    source = session.sources.pop(name)
-    if linecache.cache.get(name) is source:
-        del linecache.cache[name]
+def _forget_source(session, source):
+    linecache.cache.pop(session.sources.pop(source), None)
 
 
 def _run_file(session, path):
-    with io.open_code(os.path.abspath(path)) as file:
-        code = compile(file.read(), path, "exec", dont_inherit=True)
-    folder = os.path.dirname(os.path.abspath(path))
+    # The process may change its folder.
+    file = os.path.abspath(path)
+    with io.open_code(file) as opened:
+        code = compile(opened.read(), file, "exec", dont_inherit=True)
+    folder = os.path.dirname(file)
     _at(session, path, folder)
     session.program = _run_file, path, folder
     session.module.__file__ = path
@@ -547,12 +559,18 @@ def _described(error):
         while trace is not None and trace.tb_frame.f_code.co_filename == _OWN_FILE:
             trace = trace.tb_next
         place = _place(trace)
-        lines = _shortened("".join(traceback.format_exception(kind, error, trace)))
+        lines = "".join(traceback.format_exception(kind, error, trace))
+        lines = _shortened(_with_given_names(lines))
     except BaseException:
         lines = f"{name}: {message}\n"
     if issubclass(kind, SystemExit):
         return (_EXIT, _exit_code(error), *_texts(name, message, lines, place))
     return (_RAISED, 0, *_texts(name, message, lines, place))
+
+
+def _with_given_names(text):
+    """A traceback or a place with the names that the host gave to texts."""
+    return _TEXT_FILE.sub(r"\1", text)
 
 
 def _place(trace):
@@ -566,7 +584,7 @@ def _place(trace):
         elif file not in (_OWN_FILE, _PROGRAM):
             own = line
         trace = trace.tb_next
-    return own or other
+    return _with_given_names(own or other)
 
 
 def _name(kind):

@@ -127,11 +127,21 @@ fn told(written: &str) -> Option<String> {
     let mut calls = lines.filter(|line| line.starts_with("File "));
     let first = calls.next()?;
     if !first.starts_with("File \"<program>\"") {
-        return Some(first.to_owned());
+        return Some(with_given_name(first));
     }
     let (_, function) = first.rsplit_once(" in ")?;
-    let caller = calls.next()?;
+    let caller = with_given_name(calls.next()?);
     Some(format!("{caller}, in `{function}` of the program"))
+}
+
+/// A call in `<text 3: NAME>` (`_register` in `sessions.py`) as one in the file that the host named.
+fn with_given_name(call: &str) -> String {
+    let given = || {
+        let (_number, named) = call.strip_prefix("File \"<text ")?.split_once(": ")?;
+        let (name, place) = named.rsplit_once(">\", line ")?;
+        Some(format!("File \"{name}\", line {place}"))
+    };
+    given().unwrap_or_else(|| call.to_owned())
 }
 
 /// Device and inode.
