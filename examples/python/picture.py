@@ -10,6 +10,7 @@ and `after.png` into the current folder. Needs no other package.
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import crossdock as xd
@@ -26,7 +27,7 @@ def a_picture() -> xd.Tensor:
     return xd.asarray(bytearray(rings)).reshape((256, 256))
 
 
-def only(loaded: xd.Tensor | dict[str, xd.Tensor]) -> xd.Tensor:
+def only(loaded: xd.Tensor | Mapping[str, xd.Tensor]) -> xd.Tensor:
     """The array of a file, and the first one of an archive."""
     return loaded if isinstance(loaded, xd.Tensor) else next(iter(loaded.values()))
 

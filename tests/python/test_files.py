@@ -1,5 +1,6 @@
 """`load` and `save`: .npy, .npz and .safetensors."""
 
+import contextlib
 import ctypes
 import io
 import itertools
@@ -9,6 +10,7 @@ import random
 import struct
 import tracemalloc
 import zipfile
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from pathlib import Path
@@ -162,7 +164,7 @@ def test_a_broken_npy_file_is_a_value_error(tmp_path: Path, change: Any) -> None
 @pytest.mark.parametrize(
     ("entry", "value"),
     [
-        ("descr", "<f16"), ("descr", "<c4"), ("descr", "<b8"), ("descr", "<f 4"), ("descr", "f4"),
+        ("descr", "<f16"), ("descr", "<c4"), ("descr", "<b8"), ("descr", "<f 4"),
         ("descr", "?"), ("descr", [("a", "<f4")]), ("descr", "<V2"), ("fortran_order", "False"),
         ("shape", (-1,)), ("shape", (2.0,)), ("shape", (1 << 62, 4)),
         ("shape", (1,) * 66),
@@ -206,6 +208,8 @@ def test_what_a_format_cannot_hold_is_refused_and_no_file_is_left(tmp_path: Path
     for names, wrong in (({3: [1]}, "texts"), ({"__metadata__": [1]}, "choose another")):
         with pytest.raises((TypeError, ValueError), match=wrong):
             xd.save(tmp_path / "a.safetensors", names)
+    with pytest.raises(TypeError, match="texts"):
+        xd.save(tmp_path / "a.npz", {3: [1]})
     padded = np.zeros(3, ml_dtypes.float4_e2m1fn)
     with pytest.raises(ValueError, match="packed.*tolist"):
         xd.save(tmp_path / "a.safetensors", {"a": padded})
@@ -283,8 +287,15 @@ def test_a_file_with_any_bytes_changed_is_loaded_or_is_a_value_error(
             continue
         finally:
             changed.unlink()
-        for tensor in loaded.values() if isinstance(loaded, dict) else [loaded]:
+        for tensor in [loaded] if isinstance(loaded, xd.Tensor) else accessible(loaded):
             tensor.tolist()
+
+
+def accessible(tensors: Mapping[str, xd.Tensor]) -> Iterator[xd.Tensor]:
+    """Those that are not refused by name."""
+    for name in tensors:
+        with contextlib.suppress(ValueError):
+            yield tensors[name]
 
 
 MEMORY = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
@@ -369,3 +380,91 @@ def test_a_header_that_is_longer_than_any_is_not_read(tmp_path: Path) -> None:
     path.write_bytes(b"\x93NUMPY\x02\x00" + struct.pack("<I", len(text)) + text + b"1")
     with pytest.raises(ValueError, match="too long"):
         xd.load(path)
+
+
+@pytest.mark.parametrize("ending", ["npy", "npz", "safetensors"])
+def test_a_mapped_file_holds_no_descriptor(tmp_path: Path, ending: str, child: Any) -> None:
+    path = tmp_path / f"a.{ending}"
+    xd.save(path, [1, 2] if ending == "npy" else {"x": [1, 2]})
+    done = child(
+        f"""
+import resource, crossdock as xd
+resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128))
+many = [xd.load({str(path)!r}) for _ in range(300)]
+print(len(many))
+"""
+    )
+    assert (done.returncode, done.stdout) == (0, "300\n"), done.stderr
+
+
+def test_pages_of_a_file_are_unmapped_with_their_last_tensor(tmp_path: Path) -> None:
+    path = tmp_path / "a.npy"
+    xd.save(path, [1, 2, 3])
+    part: Any = xd.load(path)
+    part = part[1:]
+    assert part.tolist() == [2, 3] and str(path) in Path("/proc/self/maps").read_text()
+    del part
+    assert str(path) not in Path("/proc/self/maps").read_text()
+
+
+def test_a_member_that_is_no_array_is_refused_on_access_and_the_others_load(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "a.npz"
+    objects = np.array([{}, None], dtype=object)
+    np.savez(path, good=np.arange(3), objects=objects, texts=np.array(["a"]))
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("notes.txt", "a text")
+    loaded: Any = xd.load(path)
+    assert list(loaded) == ["good", "objects", "texts", "notes.txt"] and len(loaded) == 4
+    assert loaded["good"].tolist() == [0, 1, 2]
+    assert loaded.get("other") is None and "texts" in loaded
+    for name in ("objects", "texts", "notes.txt"):
+        with pytest.raises(ValueError, match=rf"a\.npz: its member `{name}`: "):
+            loaded[name]
+    with pytest.raises(KeyError):
+        loaded["other"]
+    with pytest.raises(ValueError, match="member"):
+        xd.save(tmp_path / "b.npz", loaded)
+    there: Any = xd.load(path, device="cpu")
+    assert there["good"].tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("ending", ["npy", "npz", "safetensors"])
+def test_a_file_that_the_system_cannot_open_or_read_is_an_os_error(
+    tmp_path: Path, ending: str, child: Any
+) -> None:
+    path = tmp_path / f"a.{ending}"
+    xd.save(path, [1, 2] if ending == "npy" else {"x": [1, 2]})
+    done = child(
+        f"""
+import errno, os, zipfile, crossdock as xd
+from crossdock import _files, _npy
+xd.load({str(path)!r})  # what is imported at the first use
+if {ending!r} == "npz":
+    def fails(*_): raise OSError(errno.EIO, os.strerror(errno.EIO))
+    whole, zipfile.ZipFile.infolist = zipfile.ZipFile.infolist, fails
+    try:
+        xd.load({str(path)!r})
+    except OSError as error:
+        print(error.errno == errno.EIO)
+    zipfile.ZipFile.infolist, _npy.Head.__init__ = whole, fails
+    try:
+        xd.load({str(path)!r})
+    except OSError as error:
+        print(error.errno == errno.EIO)
+else:
+    print("True\\nTrue")
+kept = []
+try:
+    while True:
+        kept.append(os.open("/dev/null", os.O_RDONLY))
+except OSError:
+    pass
+try:
+    xd.load({str(path)!r})
+except OSError as error:
+    print(error.errno == errno.EMFILE)
+"""
+    )
+    assert (done.returncode, done.stdout) == (0, "True\n" * 3), done.stderr

@@ -355,7 +355,7 @@ import signal, tempfile, threading
 
 file = tempfile.gettempdir() + f"/forks-{{os.getpid()}}.npz"
 np.savez(file, a=np.ones(3))
-for name in ("zipfile", "json", "ast", "mmap"):
+for name in ("zipfile", "json", "mmap"):
     sys.modules.pop(name, None)
 loads, go = threading.Event(), threading.Event()
 

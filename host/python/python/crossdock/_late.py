@@ -11,7 +11,9 @@ import sys
 from importlib import import_module
 
 # What the functions of this package import of Python's.
-OF_PYTHON = ("ast", "contextvars", "io", "json", "mmap", "operator", "pickle", "zipfile", "zlib")
+OF_PYTHON = (
+    "contextvars", "ctypes", "io", "json", "mmap", "operator", "pickle", "weakref", "zipfile",
+)  # fmt: skip
 # What those load late: names in archives are decoded.
 OF_THOSE = ("encodings.cp437",)
 # Packages that need not be here: only one that somebody has begun to load is waited for.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from . import _crossdock as xd
 from ._asarray import sequence_of
 from ._crossdock import Tensor
-from ._files import TYPES
+from ._npy import TYPES
 
 # Checkers take this as true; `typing` takes longer to load than all of this.
 TYPE_CHECKING = False
