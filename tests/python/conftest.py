@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -23,6 +24,16 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", f"ends: a process or a child runs to its real end, {ENDS} times")
     # NumPy's own tests parametrize by iterators.
     config.addinivalue_line("filterwarnings", "ignore:Passing a non-Collection iterable")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """With CROSSDOCK_TEST_SEED the files, and the tests of each, run in a random order."""
+    if seed := os.environ.get("CROSSDOCK_TEST_SEED"):
+        order = random.Random(seed)
+        files = sorted({item.path for item in items})
+        places = dict(zip(files, order.sample(range(len(files)), len(files)), strict=True))
+        order.shuffle(items)
+        items.sort(key=lambda item: places[item.path])
 
 
 def hear_signals() -> None:

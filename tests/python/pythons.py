@@ -29,8 +29,10 @@ PYTHONS = {
     "venv": Path(sys.executable),
 }
 
-# Answers of Pythons are kept in the user's cache; those of the tests' own are not to stay there.
+# Answers of Pythons are kept in the user's cache; those of the tests' own are not to stay there. A path that is
+# no folder keeps none.
 CACHE = tempfile.TemporaryDirectory(prefix="crossdock-")
+CACHES = os.environ.get("CROSSDOCK_TEST_CACHES", CACHE.name)
 
 # What would choose another Python, or make the outputs differ, for any user who runs these tests.
 STEERING = ("VIRTUAL_ENV", "CONDA_PREFIX", "CROSSDOCK_PYTHON")
@@ -60,7 +62,7 @@ def usable(name: str) -> Path:
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """Ours without what steers, with the package and with `extra`."""
     kept = {name: value for name, value in os.environ.items() if name not in STEERING}
-    ours = {"PYTHONPATH": str(PACKAGE.parent), "XDG_CACHE_HOME": CACHE.name}
+    ours = {"PYTHONPATH": str(PACKAGE.parent), "XDG_CACHE_HOME": CACHES}
     return kept | ours | dict(extra or {})
 
 

@@ -76,8 +76,9 @@ fn run_child(test: &str, python: &Path, of_others: bool) {
 /// One Python of each minor version that has a shared library.
 fn pythons() -> Vec<PathBuf> {
     let named = std::env::var_os("CROSSDOCK_TEST_PYTHON").map(PathBuf::from);
-    let home = std::env::var_os("HOME").map(PathBuf::from);
-    let versions = home.and_then(|home| std::fs::read_dir(home.join(".pyenv/versions")).ok());
+    let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".pyenv"));
+    let pyenv = std::env::var_os("PYENV_ROOT").map(PathBuf::from).or(home);
+    let versions = pyenv.and_then(|pyenv| std::fs::read_dir(pyenv.join("versions")).ok());
     let installed = versions.into_iter().flatten().flatten();
     let mut installed: Vec<_> = installed
         .map(|entry| entry.path().join("bin/python"))
@@ -89,7 +90,7 @@ fn pythons() -> Vec<PathBuf> {
         let of_minor = |path: &&PathBuf| path.to_string_lossy().contains(&wanted) && path.exists();
         match installed.iter().find(of_minor) {
             Some(python) => found.push(python.clone()),
-            None => println!("skipped: Python 3.{minor}: there is none under ~/.pyenv/versions"),
+            None => println!("skipped: Python 3.{minor}: pyenv has none"),
         }
     }
     // The first is of the version of the test's own environment, which has NumPy.
