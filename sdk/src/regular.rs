@@ -1,5 +1,6 @@
 //! Regular files, opened without waiting for what is none: opening a pipe waits for its other end, and
 //! opening a device may act on it.
+#![expect(unsafe_code, reason = "asks for a limit of this process")]
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -32,6 +33,24 @@ pub fn open_with(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     } else {
         Err(not_regular())
     }
+}
+
+/// Fails if a file of this size is larger than this process may write: the write would end the process by
+/// `SIGXFSZ`, whose action belongs to the program.
+///
+/// # Errors
+/// [`io::ErrorKind::FileTooLarge`].
+pub fn fits(bytes: u64) -> io::Result<()> {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: the limit is written during the call.
+    let known = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) } == 0;
+    if known && bytes > limit.rlim_cur {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    Ok(())
 }
 
 /// The answer for what is no regular file.

@@ -1,7 +1,6 @@
 //! What executables said of themselves, kept in the user's cache folder: to ask one takes as long as
 //! to start Python. Without it `crossdock run` of an empty script took 2.3 times as long (0.19 s beside
 //! 0.08 s, interleaved, on two busy cores).
-#![expect(unsafe_code, reason = "asks for a limit of this process")]
 
 use std::env;
 use std::fs::{self, DirBuilder, Metadata, OpenOptions};
@@ -56,10 +55,7 @@ impl Entry {
     }
 
     fn replace(&self, answer: &[u8]) -> io::Result<()> {
-        // A larger file would end the process by `SIGXFSZ`.
-        if self.key.len() + answer.len() > largest_file() {
-            return Err(io::ErrorKind::FileTooLarge.into());
-        }
+        regular::fits((self.key.len() + answer.len()) as u64)?;
         let folder = self.file.parent().unwrap_or(Path::new("/"));
         DirBuilder::new()
             .recursive(true)
@@ -82,17 +78,6 @@ impl Entry {
                 Err(error)
             })
     }
-}
-
-/// The limit on the size of files.
-fn largest_file() -> usize {
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
-    // SAFETY: the limit is written during the call.
-    unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) };
-    usize::try_from(limit.rlim_cur).unwrap_or(usize::MAX)
 }
 
 fn folder() -> Option<PathBuf> {

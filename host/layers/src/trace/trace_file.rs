@@ -265,7 +265,9 @@ impl Trace {
             return;
         }
         self.pending.push_str(END);
-        match self.file.write_all_at(self.pending.as_bytes(), self.end) {
+        let written = regular::fits(self.end + self.pending.len() as u64)
+            .and_then(|()| self.file.write_all_at(self.pending.as_bytes(), self.end));
+        match written {
             Ok(()) => self.end += length,
             Err(error) => self.failed = Some(error),
         }

@@ -11,6 +11,7 @@ use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crossdock_sdk::regular;
 use memmap2::MmapOptions;
 
 /// Whether `address` lies in a mapping of `file`. `None` where the system does not tell.
@@ -89,6 +90,7 @@ fn new_folder() -> io::Result<PathBuf> {
 }
 
 fn copy(file: &File, to: &Path) -> io::Result<File> {
+    regular::fits(file.metadata()?.len())?;
     let mut new = OpenOptions::new()
         .read(true)
         .write(true)

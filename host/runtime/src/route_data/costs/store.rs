@@ -146,6 +146,8 @@ fn replace(file: &Path, content: &Content) -> io::Result<()> {
     if file.symlink_metadata().is_ok_and(|facts| !facts.is_file()) {
         return Err(regular::not_regular());
     }
+    let text = serde_json::to_vec_pretty(content)?;
+    regular::fits(text.len() as u64)?;
     let folder = file.parent().unwrap_or_else(|| Path::new("."));
     fs::create_dir_all(folder)?;
     let mut beside = file.as_os_str().to_owned();
@@ -157,7 +159,7 @@ fn replace(file: &Path, content: &Content) -> io::Result<()> {
         .write(true)
         .create_new(true)
         .open(&beside)
-        .and_then(|mut new| new.write_all(&serde_json::to_vec_pretty(content)?))
+        .and_then(|mut new| new.write_all(&text))
         .and_then(|()| fs::rename(&beside, file));
     if written.is_err() {
         // Nothing more can be done about what is left of it.
