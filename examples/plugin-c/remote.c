@@ -23,6 +23,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -458,12 +459,16 @@ static xd_status remote_close(xd_plugin_handle plugin, xd_plugin_error **error) 
     (void)error;
     remote *it = of(plugin);
     close(it->socket);
-    /* It has nothing to finish. Asked for by its number, and killed only while that is still its own:
-     * a host that collects all children may have been told of its end. */
-    if (waitpid(it->helper, NULL, WNOHANG) == 0) {
-        kill(it->helper, SIGKILL);
+    /* It has nothing to finish. Its number can name a foreign process by now, since a host may collect
+     * all children; a descriptor of the process cannot. Without one it ends by the closed socket. */
+    int process = (int)syscall(SYS_pidfd_open, it->helper, 0);
+    if (process >= 0 && waitpid(it->helper, NULL, WNOHANG) == 0) {
+        syscall(SYS_pidfd_send_signal, process, SIGKILL, NULL, 0);
         while (waitpid(it->helper, NULL, 0) < 0 && errno == EINTR) {
         }
+    }
+    if (process >= 0) {
+        close(process);
     }
     pthread_mutex_destroy(&it->wire);
     pthread_mutex_destroy(&it->lock);
