@@ -14,8 +14,6 @@ pub(crate) enum FileError {
     Header(#[source] io::Error),
     #[error("its array takes {bytes} bytes after the header; the file ends before")]
     Short { bytes: u64 },
-    #[error("it goes on after its array")]
-    Long,
     #[error("its elements are records; only plain numbers travel")]
     Records,
     #[error("its dtype `{dtype}` is big-endian; only little-endian numbers travel")]
@@ -28,6 +26,8 @@ pub(crate) enum FileError {
     Layout(#[from] DlpackError),
     #[error("its archive cannot be read")]
     Archive(#[from] ZipError),
+    #[error("it is packed by {method}; only stored and deflated members are read")]
+    Packed { method: &'static str },
     #[error("its member `{name}`")]
     Member {
         name: String,
@@ -36,6 +36,8 @@ pub(crate) enum FileError {
     },
     #[error("its list of tensors cannot be read")]
     Safetensors(#[from] safetensors::SafeTensorError),
+    #[error("its list of tensors cannot be read")]
+    Names(#[from] serde_json::Error),
     #[error("its tensor `{name}`")]
     Tensor {
         name: String,

@@ -23,7 +23,7 @@ pub(super) struct Head {
 /// The array of a `.npy` file.
 pub(super) fn part(name: &OsStr, bytes: Bytes) -> Result<Part, FileError> {
     let has = bytes.as_ref().len() as u64;
-    let head = Head::read(&mut Cursor::new(bytes.as_ref()))?.check_end(has, false)?;
+    let head = Head::read(&mut Cursor::new(bytes.as_ref()))?.check_end(has)?;
     let offset = head.bytes.len() as u64;
     Ok(head.part(name.to_owned(), Source::Bytes { bytes, offset }))
 }
@@ -32,13 +32,13 @@ impl Head {
     /// Reads from the beginning of a file up to its array.
     pub(super) fn read(from: &mut impl Read) -> Result<Self, FileError> {
         let mut bytes = Vec::new();
-        let text = Self::text(from, &mut bytes).map_err(FileError::Header)?;
-        let layout = layout_of(&Header::parse(text)?)?;
+        let (text, version) = Self::text(from, &mut bytes).map_err(FileError::Header)?;
+        let layout = layout_of(&Header::parse(text, version < 3)?)?;
         Ok(Self { bytes, layout })
     }
 
-    /// The magic word, the version, the length of a text, and the text.
-    fn text<'a>(from: &mut impl Read, bytes: &'a mut Vec<u8>) -> io::Result<&'a [u8]> {
+    /// The magic word, the version, the length of a text, and the text. Gives the text and the version.
+    fn text<'a>(from: &mut impl Read, bytes: &'a mut Vec<u8>) -> io::Result<(&'a [u8], u8)> {
         let wrong = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
         let mut more =
             |bytes: &mut Vec<u8>, count: u64| match from.take(count).read_to_end(bytes)? {
@@ -49,9 +49,9 @@ impl Head {
         let Some(version) = bytes.strip_prefix(MAGIC) else {
             return Err(wrong("it does not begin as NumPy's files do".to_owned()));
         };
-        let length = match *version {
-            [1, _] => 2,
-            [2 | 3, _] => 4,
+        let (version, length) = match *version {
+            [version @ 1, 0] => (version, 2),
+            [version @ (2 | 3), 0] => (version, 4),
             _ => return Err(wrong(format!("its version is {version:?}"))),
         };
         more(bytes, length)?;
@@ -67,18 +67,15 @@ impl Head {
         }
         let begin = bytes.len();
         more(bytes, length.into())?;
-        Ok(bytes.get(begin..).unwrap_or_default())
+        Ok((bytes.get(begin..).unwrap_or_default(), version))
     }
 
-    /// Compares the array's size with that of the whole, which may not be `exact`.
-    pub(super) fn check_end(self, whole: u64, exact: bool) -> Result<Self, FileError> {
+    /// Checks that the array ends within the whole, in which other bytes may follow.
+    pub(super) fn check_end(self, whole: u64) -> Result<Self, FileError> {
         let bytes = self.layout.bytes();
         let end = bytes.checked_add(self.bytes.len() as u64);
         if end.is_none_or(|end| end > whole) {
             return Err(FileError::Short { bytes });
-        }
-        if exact && end != Some(whole) {
-            return Err(FileError::Long);
         }
         Ok(self)
     }
@@ -112,37 +109,37 @@ fn layout_of(header: &Header<'_>) -> Result<Layout, FileError> {
     Ok(Layout::compact(dtype, &reversed)?.permute(&axes)?)
 }
 
-/// The byte order, a letter for the kind, and the bytes of an element: `<f4`.
+/// An optional byte order, a letter for the kind, and the bytes of an element: `<f4`.
 fn dtype_of(text: &str) -> Result<Dtype, FileError> {
-    let unknown = || FileError::Dtype {
-        dtype: text.to_owned(),
-    };
-    let order = text.chars().next().filter(|order| "<>|=".contains(*order));
-    let rest = text
-        .get(order.map_or(0, char::len_utf8)..)
-        .unwrap_or_default();
-    let kind = rest.chars().next().ok_or_else(unknown)?;
-    let bytes = rest.get(kind.len_utf8()..).unwrap_or_default();
-    let digits = bytes.bytes().all(|byte| byte.is_ascii_digit());
-    let bytes: Option<u32> = digits.then(|| bytes.parse().ok()).flatten();
-    let bytes = bytes.ok_or_else(unknown)?;
-    if order == Some('>') && bytes > 1 {
-        return Err(FileError::BigEndian {
-            dtype: text.to_owned(),
-        });
+    let dtype = || text.to_owned();
+    let rest = text.strip_prefix(['<', '>', '|', '=']).unwrap_or(text);
+    let known = TYPES.iter().find(|(known, _)| *known == rest);
+    let (_, name) = known.ok_or_else(|| FileError::Dtype { dtype: dtype() })?;
+    if text.starts_with('>') && !rest.ends_with('1') {
+        return Err(FileError::BigEndian { dtype: dtype() });
     }
-    let bits = bytes.saturating_mul(8);
-    let name = match kind {
-        'b' if bytes == 1 => "bool".to_owned(),
-        'i' => format!("int{bits}"),
-        'u' => format!("uint{bits}"),
-        'f' => format!("float{bits}"),
-        'c' => format!("complex{bits}"),
-        _ => return Err(unknown()),
-    };
-    name.parse().map_err(|_unknown| unknown())
+    name.parse()
+        .map_err(|_unknown| FileError::Dtype { dtype: dtype() })
 }
 
+/// NumPy's type texts without their byte order, of the dtypes that DLPack has as well.
+const TYPES: &[(&str, &str)] = &[
+    ("b1", "bool"),
+    ("i1", "int8"),
+    ("i2", "int16"),
+    ("i4", "int32"),
+    ("i8", "int64"),
+    ("u1", "uint8"),
+    ("u2", "uint16"),
+    ("u4", "uint32"),
+    ("u8", "uint64"),
+    ("f2", "float16"),
+    ("f4", "float32"),
+    ("f8", "float64"),
+    ("c8", "complex64"),
+    ("c16", "complex128"),
+];
+
 const MAGIC: &[u8] = b"\x93NUMPY";
-/// NumPy itself refuses more than 10,000 unless it is told to trust the file.
-const LONGEST: u32 = 1 << 16;
+/// NumPy itself refuses more unless it is told to trust the file.
+const LONGEST: u32 = 10_000;

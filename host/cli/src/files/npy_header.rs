@@ -12,12 +12,20 @@ pub(super) struct Header<'a> {
 }
 
 /// The text that is left.
-struct Words<'a>(&'a [u8]);
+struct Words<'a> {
+    left: &'a [u8],
+    /// Whether an `L` may stand behind a number.
+    has_longs: bool,
+}
 
 impl<'a> Header<'a> {
-    pub(super) fn parse(text: &'a [u8]) -> Result<Self, FileError> {
+    /// Python 2 wrote an `L` behind some numbers, in files of the first two versions (`has_longs`).
+    pub(super) fn parse(text: &'a [u8], has_longs: bool) -> Result<Self, FileError> {
         let (mut dtype, mut is_fortran, mut shape) = (None, None, None);
-        let mut words = Words(text);
+        let mut words = Words {
+            left: text,
+            has_longs,
+        };
         words.expect(b'{')?;
         while !words.takes(b'}') {
             let key = words.text()?;
@@ -54,8 +62,8 @@ impl<'a> Header<'a> {
 impl<'a> Words<'a> {
     /// The next byte that is no space.
     fn peek(&mut self) -> Option<u8> {
-        self.0 = self.0.trim_ascii_start();
-        self.0.first().copied()
+        self.left = self.left.trim_ascii_start();
+        self.left.first().copied()
     }
 
     fn takes(&mut self, byte: u8) -> bool {
@@ -78,8 +86,12 @@ impl<'a> Words<'a> {
         let quote = self.peek().filter(|byte| b"'\"".contains(byte));
         let quote = quote.ok_or_else(|| self.wrong("no text where one belongs"))?;
         self.skip(1);
-        let end = self.0.iter().take(LONGEST).position(|byte| *byte == quote);
-        let text = end.and_then(|end| self.0.get(..end));
+        let end = self
+            .left
+            .iter()
+            .take(LONGEST)
+            .position(|byte| *byte == quote);
+        let text = end.and_then(|end| self.left.get(..end));
         let text = text.and_then(|text| std::str::from_utf8(text).ok());
         let text = text.filter(|text| !text.contains('\\'));
         let text = text.ok_or_else(|| self.wrong("a text without an end"))?;
@@ -90,7 +102,7 @@ impl<'a> Words<'a> {
     fn truth(&mut self) -> Result<bool, FileError> {
         self.peek();
         for (word, value) in [("True", true), ("False", false)] {
-            if self.0.starts_with(word.as_bytes()) {
+            if self.left.starts_with(word.as_bytes()) {
                 self.skip(word.len());
                 return Ok(value);
             }
@@ -117,30 +129,33 @@ impl<'a> Words<'a> {
         Ok(extents)
     }
 
-    /// Digits; Python 2 wrote an `L` behind some.
+    /// Digits, of which the first of several is not 0.
     fn number(&mut self) -> Result<u64, FileError> {
         self.peek();
         let count = self
-            .0
+            .left
             .iter()
             .take_while(|byte| byte.is_ascii_digit())
             .count();
-        let digits = self.0.get(..count).unwrap_or_default();
-        let value = std::str::from_utf8(digits)
-            .ok()
+        let digits = self.left.get(..count).unwrap_or_default();
+        let digits = Some(digits).filter(|digits| count == 1 || !digits.starts_with(b"0"));
+        let value = digits
+            .and_then(|digits| std::str::from_utf8(digits).ok())
             .and_then(|text| text.parse().ok());
         let value = value.ok_or_else(|| self.wrong("no extent that a tensor can have"))?;
         self.skip(count);
-        self.takes(b'L');
+        if self.has_longs {
+            self.takes(b'L');
+        }
         Ok(value)
     }
 
     fn skip(&mut self, count: usize) {
-        self.0 = self.0.get(count..).unwrap_or_default();
+        self.left = self.left.get(count..).unwrap_or_default();
     }
 
     fn wrong(&self, found: &str) -> FileError {
-        let left = self.0.len();
+        let left = self.left.len();
         let text = format!("{found}, {left} bytes before the end of its text");
         FileError::Header(std::io::Error::new(std::io::ErrorKind::InvalidData, text))
     }
@@ -155,8 +170,10 @@ mod tests {
 
     #[test]
     fn a_header_is_what_numpy_writes() {
-        let header =
-            Header::parse(b"{'descr': '<f4', 'fortran_order': False, 'shape': (4, 6), }  \n");
+        let header = Header::parse(
+            b"{'descr': '<f4', 'fortran_order': False, 'shape': (4, 6), }  \n",
+            true,
+        );
         assert_eq!(
             header.unwrap(),
             Header {
@@ -165,7 +182,8 @@ mod tests {
                 shape: vec![4, 6]
             }
         );
-        let empty = Header::parse(b"{'shape':(),'fortran_order':True,'descr':\"|b1\"}").unwrap();
+        let empty =
+            Header::parse(b"{'shape':(),'fortran_order':True,'descr':\"|b1\"}", true).unwrap();
         assert_eq!((empty.shape, empty.is_fortran), (vec![], true));
     }
 
@@ -174,11 +192,11 @@ mod tests {
         let deep = ["[", "(", "{", "{'a':", "'", "{'shape':(", "{'descr':[("];
         for part in deep {
             let text = part.repeat((1 << 16) / part.len());
-            assert!(Header::parse(text.as_bytes()).is_err(), "{part}");
+            assert!(Header::parse(text.as_bytes(), true).is_err(), "{part}");
         }
         let good = b"{'descr': '<f4', 'fortran_order': False, 'shape': (4,)}";
         for cut in 0..good.len() {
-            assert!(Header::parse(&good[..cut]).is_err(), "{cut}");
+            assert!(Header::parse(&good[..cut], true).is_err(), "{cut}");
         }
     }
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use crossdock_sdk::dlpack::Layout;
-use zip::{ZipArchive, result::ZipError};
+use zip::{CompressionMethod, ZipArchive, result::ZipError};
 
 use super::{
     Bytes, FileError,
@@ -35,11 +35,14 @@ pub(super) fn parts(path: &Path, name: &OsStr, bytes: &Bytes) -> Result<Vec<Part
     let mut archive = Archive::new(Cursor::new(bytes.clone()))?;
     let mut parts = Vec::new();
     for index in 0..archive.len() {
-        let mut member = archive.by_index(index)?;
+        let raw = archive.by_index_raw(index)?;
         // A name may hold a path; only its letters are taken.
-        let inner = member.name()?.replace(['/', '\\'], "_");
+        let inner = raw.name()?.replace(['/', '\\'], "_");
+        check_method(raw.compression()).map_err(|error| error.in_member(&inner))?;
+        drop(raw);
+        let mut member = archive.by_index(index)?;
         let size = member.size();
-        let head = Head::read(&mut member).and_then(|head| head.check_end(size, true));
+        let head = Head::read(&mut member).and_then(|head| head.check_end(size));
         let head = head.map_err(|error| error.in_member(&inner))?;
         let mut file = Path::new(name).file_stem().unwrap_or_default().to_owned();
         file.push(".");
@@ -57,6 +60,17 @@ pub(super) fn parts(path: &Path, name: &OsStr, bytes: &Bytes) -> Result<Vec<Part
     Ok(parts)
 }
 
+/// Refuses a member that needs another way to unpack it than this command has.
+fn check_method(method: CompressionMethod) -> Result<(), FileError> {
+    let method = match method {
+        CompressionMethod::Stored | CompressionMethod::Deflated => return Ok(()),
+        CompressionMethod::BZIP2 => "bzip2",
+        CompressionMethod::LZMA => "LZMA",
+        _ => "an unknown method",
+    };
+    Err(FileError::Packed { method })
+}
+
 impl Member {
     /// The bytes of the array.
     pub(super) fn unpacked(&self, layout: &Layout) -> Result<Bytes, Failure> {
@@ -72,15 +86,13 @@ impl Member {
         let mut array = Vec::new();
         let room = usize::try_from(size).map_or(Ok(()), |size| array.try_reserve_exact(size));
         room.map_err(|error| failed(io::Error::new(io::ErrorKind::OutOfMemory, error)))?;
-        // One byte more than the array shows that it goes on, and its end that its sum is right.
-        member
-            .take(size.saturating_add(1))
-            .read_to_end(&mut array)
-            .map_err(failed)?;
-        match (array.len() as u64).cmp(&size) {
-            std::cmp::Ordering::Less => Err(FileError::Short { bytes: size }),
-            std::cmp::Ordering::Greater => Err(FileError::Long),
-            std::cmp::Ordering::Equal => Ok(Bytes::from(array)),
+        let mut bytes = member.by_ref().take(size);
+        bytes.read_to_end(&mut array).map_err(failed)?;
+        if (array.len() as u64) < size {
+            return Err(FileError::Short { bytes: size });
         }
+        // If the member ends here, this read compares its checksum.
+        let _more = member.read(&mut [0]).map_err(failed)?;
+        Ok(Bytes::from(array))
     }
 }

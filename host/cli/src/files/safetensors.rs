@@ -1,9 +1,10 @@
 //! The tensors of a `.safetensors` file.
 
-use std::ffi::OsStr;
+use std::{collections::HashSet, ffi::OsStr, fmt, marker::PhantomData};
 
 use crossdock_sdk::dlpack::{Dtype, Layout};
 use safetensors::SafeTensors;
+use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 
 use super::{
     Bytes, FileError,
@@ -17,6 +18,8 @@ pub(super) fn part(name: &OsStr, bytes: Bytes) -> Result<Part, FileError> {
     let parsed = SafeTensors::deserialize(whole)?;
     let data_bytes: usize = parsed.iter().map(|(_, view)| view.data().len()).sum();
     let data_at = whole.len().saturating_sub(data_bytes);
+    let text = whole.get(LENGTH_BYTES..data_at).unwrap_or_default();
+    serde_json::from_slice::<Unique<Option<Unique<IgnoredAny>>>>(text)?;
     let mut tensors = Vec::new();
     for (name, view) in parsed.iter() {
         let begin = view
@@ -84,3 +87,33 @@ fn dtype_of(ty: safetensors::Dtype) -> Result<Dtype, FileError> {
     };
     name.parse().map_err(|_unknown| unknown())
 }
+
+/// An object of JSON in which no name stands twice: the format allows none, and the crate takes the last of several.
+struct Unique<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Unique<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_map(Self(PhantomData))
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for Unique<T> {
+    type Value = Self;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self, A::Error> {
+        let mut names = HashSet::new();
+        while let Some((name, _)) = map.next_entry::<String, T>()? {
+            if let Some(twice) = names.replace(name) {
+                return Err(A::Error::custom(format!("it has two entries `{twice}`")));
+            }
+        }
+        Ok(self)
+    }
+}
+
+/// Of the number before the header.
+const LENGTH_BYTES: usize = 8;

@@ -77,7 +77,7 @@ fn headers_are_read_as_numpy_and_its_older_versions_write_them() {
 }
 
 #[test]
-fn a_member_that_unpacks_to_more_than_its_array_is_refused() {
+fn a_member_is_unpacked_as_far_as_its_array_goes() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("bomb.npz");
     let mut bomb = npy("4, 6", "False", &[7; 96]);
@@ -85,8 +85,7 @@ fn a_member_that_unpacks_to_more_than_its_array_is_refused() {
     npz(&file, &[("a.npy", &bomb)]);
     drop(bomb);
     let (code, told) = copy("ulimit -d 20000", &file, &[]);
-    assert_eq!(code, Some(1), "{told}");
-    assert!(told.contains("after its array"), "{told}");
+    assert_eq!(code, Some(0), "{told}");
     // The other way round: a header that claims what no memory holds.
     npz(
         &file,

@@ -8,6 +8,7 @@ mod absent;
 mod arrays;
 #[path = "../shared/c_plugin.rs"]
 mod c_plugin;
+mod cases;
 mod hints;
 mod kinds;
 mod outputs;

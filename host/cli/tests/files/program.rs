@@ -64,15 +64,25 @@ pub(crate) fn with_header(text: &str, bytes: &[u8]) -> Vec<u8> {
 
 /// An archive as `numpy.savez` writes it, or for a bomb as `savez_compressed`.
 pub(crate) fn npz(path: &Path, members: &[(&str, &[u8])]) {
+    let is_bomb = members.iter().any(|(_, bytes)| bytes.len() > 16 << 20);
+    archive(path, members, is_bomb);
+}
+
+/// An archive as `numpy.savez_compressed` writes it.
+pub(crate) fn packed_npz(path: &Path, members: &[(&str, &[u8])]) {
+    archive(path, members, true);
+}
+
+fn archive(path: &Path, members: &[(&str, &[u8])], is_packed: bool) {
     use std::io::Write as _;
-    let mut zip = zip::ZipWriter::new(std::fs::File::create(path).unwrap());
+    use zip::{CompressionMethod, ZipWriter, write::SimpleFileOptions};
+    let method = match is_packed {
+        true => CompressionMethod::Deflated,
+        false => CompressionMethod::Stored,
+    };
+    let mut zip = ZipWriter::new(std::fs::File::create(path).unwrap());
     for (name, bytes) in members {
-        let method = if bytes.len() > 16 << 20 {
-            zip::CompressionMethod::Deflated
-        } else {
-            zip::CompressionMethod::Stored
-        };
-        let options = zip::write::SimpleFileOptions::default().compression_method(method);
+        let options = SimpleFileOptions::default().compression_method(method);
         zip.start_file(*name, options).unwrap();
         zip.write_all(bytes).unwrap();
     }

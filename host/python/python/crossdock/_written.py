@@ -24,8 +24,9 @@ def write(path: str, parts: Iterable[bytes]) -> None:
     """
     path = os.path.realpath(path)
     old = _replaced(path)
-    # The parts may be views of the file's own pages, and other threads and processes may write the same file now.
-    new = os.path.join(os.path.dirname(path), f".crossdock-{os.getpid()}-{id(parts):x}.new")
+    # The parts may be views of the file's own pages, and other threads and processes may write the same file now. A
+    # short name fits wherever the file's own does.
+    new = os.path.join(os.path.dirname(path), f".crossdock-{os.urandom(8).hex()}.new")
     try:
         file = open(new, "xb")
     except OSError as error:
