@@ -16,10 +16,12 @@ const END: &[u8] = b"\0:crossdock\n";
 pub(crate) const LIMIT: Duration = Duration::from_secs(10);
 
 /// More than an answer with all that start files print before it.
-const LONGEST: u64 = 1 << 20;
+const LONGEST: u64 = 256 << 10;
 
 /// All that a command writes, with an answer in it or without.
-pub(crate) fn ask(command: Command) -> io::Result<Vec<u8>> {
+pub(crate) fn ask(mut command: Command) -> io::Result<Vec<u8>> {
+    // It prints too much, and keeps no Python from starting.
+    command.env_remove("PYTHONVERBOSE");
     child::output(command, LONGEST, LIMIT)
 }
 
