@@ -115,7 +115,7 @@ fn lanes<V: Vendor>(
 ) -> Result<Vec<Lane>, Fault> {
     let first = Lane {
         stream: on,
-        block: stream.block(inside, 0, room)?,
+        block: stream.block(inside, on, 0, room)?,
     };
     if bytes <= room || on != stream.raw {
         return Ok(vec![first]);
@@ -123,7 +123,7 @@ fn lanes<V: Vendor>(
     let helper = stream.helper(inside)?;
     let second = Lane {
         stream: helper,
-        block: stream.block(inside, 1, room)?,
+        block: stream.block(inside, on, 1, room)?,
     };
     let begin = NativeEvent::record(&stream.device, inside, stream.context, on)?;
     begin.hold(inside, helper)?;
@@ -149,20 +149,27 @@ fn join<V: Vendor>(
 }
 
 impl<V: Vendor> Stream<V> {
-    /// A block of at least so many bytes, which the stream's work uses in its order.
-    fn block(&self, inside: &Entered<'_, V>, lane: usize, room: u64) -> Result<u64, Fault> {
+    /// A block of at least so many bytes, which the stream's work uses in its order. A smaller one is returned on `on`,
+    /// a stream of the context that was entered: it comes behind all work with that block.
+    fn block(
+        &self,
+        inside: &Entered<'_, V>,
+        on: u64,
+        lane: usize,
+        room: u64,
+    ) -> Result<u64, Fault> {
         let known = locked(&self.bounce).blocks.get(lane).copied().flatten();
         if let Some(block) = known.filter(|block| block.room >= room) {
             return Ok(block.address);
         }
         let address = pinned(&self.device, room)?;
-        let before = {
-            let mut bounce = locked(&self.bounce);
-            let slot = bounce.blocks.get_mut(lane);
-            slot.and_then(|slot| slot.replace(Block { address, room }))
-        };
-        if let Some(before) = before {
-            self.return_block(inside, self.raw, before)?;
+        if let Some(smaller) = known {
+            // Refused, the stream keeps the smaller block.
+            let returned = self.return_block(inside, on, smaller);
+            returned.inspect_err(|_| self.device.blocks.give(Kind::Pinned, room, address))?;
+        }
+        if let Some(slot) = locked(&self.bounce).blocks.get_mut(lane) {
+            *slot = Some(Block { address, room });
         }
         Ok(address)
     }
@@ -183,7 +190,7 @@ impl<V: Vendor> Stream<V> {
         let blocks = Arc::clone(&self.device.blocks);
         let Block { address, room } = block;
         let give = Box::new(move || blocks.give(Kind::Pinned, room, address));
-        self.device.calls.put(inside, on, give)
+        inside.device.calls.put(inside, on, give)
     }
 
     /// Marks the end of a copy that was put on a stream of others: by the time that we give back what the stream keeps,

@@ -8,6 +8,7 @@ use crossdock_sdk::abi::{
 use crossdock_sdk::dlpack::{Dtype, Layout};
 use crossdock_sdk::plugin::{Fill as _, HostEvents as _, Plugin as _, Streams as _};
 
+use crate::driver::Driver;
 use crate::hooks::{LIMIT_NS, device, download, free, open, upload};
 use crate::{POLICIES, over, runtime};
 
@@ -133,4 +134,51 @@ fn a_block_that_a_larger_one_replaces_is_its_streams_until_the_stream_got_there(
     for (to, from) in &copies {
         assert_eq!(to.read().unwrap(), from.read().unwrap());
     }
+}
+
+#[test]
+fn a_replaced_block_is_returned_in_the_context_of_the_copy() {
+    let name = "copies::a_replaced_block_is_returned_in_the_context_of_the_copy";
+    if !over(name, &POLICIES) {
+        return;
+    }
+    let (cuda, driver) = (open(), Driver::open());
+    let args = AllocateArgs {
+        size: BYTES as u64,
+        alignment: 256,
+        kind: MemoryKind::DEVICE,
+        device: 1,
+    };
+    let memory = cuda.allocate(args).unwrap();
+    let side = device(memory.word, 1);
+    let from = content();
+    let copy = |bytes| {
+        let stream = cuda.stream_create(0).unwrap();
+        upload(&cuda, side, &from[..1000], stream).unwrap();
+        let copied = upload(&cuda, side, &from[..bytes], stream);
+        cuda.stream_synchronize(stream, LIMIT_NS).unwrap();
+        (stream, copied)
+    };
+    let (stream, copied) = copy(BYTES);
+    copied.unwrap();
+    let mut to = vec![0; BYTES];
+    download(&cuda, &mut to, side, stream).unwrap();
+    cuda.stream_synchronize(stream, LIMIT_NS).unwrap();
+    assert!(to == from);
+    cuda.stream_destroy(stream).unwrap();
+    // The second function is the return of the small block: refused, both blocks serve again.
+    driver.arm("cuLaunchHostFunc@2=999");
+    let (stream, refused) = copy(200_000);
+    assert_eq!(refused.unwrap_err().status(), Status::VENDOR);
+    assert_eq!(driver.disarm(), 1);
+    driver.take_calls();
+    for bytes in [1000, 200_000] {
+        upload(&cuda, side, &from[..bytes], stream).unwrap();
+    }
+    cuda.stream_synchronize(stream, LIMIT_NS).unwrap();
+    assert!(!driver.take_calls().contains_key("cuMemHostAlloc"));
+    cuda.stream_destroy(stream).unwrap();
+    free(&cuda, memory, MemoryKind::DEVICE).unwrap();
+    drop(cuda);
+    assert_eq!(driver.leaks(), 0, "{}", driver.list_leaks());
 }

@@ -122,6 +122,7 @@ entries! {
 
     fn cuLaunchHostFunc(stream: u64, function: HostFunction, data: *mut c_void) = cuLaunchHostFunc_ptsz as host_call |call| {
         let (function, data) = (function.ok_or(Code::INVALID_VALUE)?, UserData(data));
+        objects().check_current(call, stream)?;
         let Some((stream, _)) = objects().submit_to(call, stream)? else {
             return Ok(());
         };

@@ -290,6 +290,15 @@ impl Objects {
         Ok((engine, context))
     }
 
+    /// Refuses a stream of another context than the current one.
+    pub(crate) fn check_current(&mut self, call: &Call, handle: u64) -> Answer {
+        let (_, context) = self.stream(call, handle)?;
+        match self.current(call)? {
+            (current, _) if current == context => Ok(()),
+            _ => Err(Code::INVALID_CONTEXT),
+        }
+    }
+
     pub(crate) fn is_legacy(&self, key: u64) -> bool {
         self.streams
             .get(&key)

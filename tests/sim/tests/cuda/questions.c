@@ -321,6 +321,15 @@ static const char *a_word_is_written_without_a_barrier(void) {
     return name_of(cuStreamWriteValue32(stream, memory, 1, CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER));
 }
 
+static const char *a_stream_of_a_context_that_is_not_current(void) {
+    CUcontext made;
+    CUdevice device;
+    OK(cuDeviceGet(&device, 0));
+    OK(cuCtxCreate(&made, 0, device));
+    static int was_called;
+    return name_of(cuLaunchHostFunc(stream, set, &was_called));
+}
+
 static const struct {
     const char *question;
     const char *(*ask)(void);
@@ -347,6 +356,8 @@ static const struct {
     {"what context `cuPointerGetAttribute` says of a pool's memory", the_context_of_a_pools_memory},
     {"whether memory that a pool keeps is free for `cuMemGetInfo`", memory_that_a_pool_keeps},
     {"what calls answer in a host function (\"not required\")", host_functions_call_the_driver},
+    {"what `cuLaunchHostFunc` answers for a stream of a context that is not current",
+     a_stream_of_a_context_that_is_not_current},
     {"what `cuMemHostGetFlags` answers for registered memory", flags_of_registered_memory},
     {"whether a host function runs while one of another stream waits", host_functions_beside_one_that_waits},
     {"how many of 63 streams go on while one waits for a word", streams_beside_one_that_waits},
