@@ -8,6 +8,7 @@ use crossdock_sdk::log;
 
 use crate::TARGET;
 use crate::blocks::Blocks;
+use crate::cleared_failures::ClearedFailures;
 use crate::counts::Counts;
 use crate::current::Entered;
 use crate::driver::Driver;
@@ -39,6 +40,7 @@ pub(crate) struct Device<V: Vendor> {
     pub(crate) words: Words,
     pub(crate) host_waits: HostWaits,
     pub(crate) counts: Arc<Counts>,
+    pub(crate) cleared_failures: ClearedFailures,
 }
 
 /// What a device has from its first need on.
@@ -71,6 +73,7 @@ impl<V: Vendor> Device<V> {
             words: Words::default(),
             host_waits: HostWaits::default(),
             counts: Arc::default(),
+            cleared_failures: ClearedFailures::default(),
             driver: Arc::clone(driver),
         })
     }

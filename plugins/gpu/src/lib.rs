@@ -21,7 +21,7 @@
 //! | `library` | the vendor's library and its functions, for that crate |
 //! | `driver` | the driver, looked for and opened, and whether it may still be called |
 //! | `device`, `current` | one device, and calls inside of its context |
-//! | `memory`, `blocks`, `counts` | allocations, memory that is kept, and what is counted |
+//! | `memory`, `cleared_failures`, `blocks`, `counts` | allocations, memory that is kept, and what is counted |
 //! | `pointers`, `place` | the table of known memory, and the ends of a copy |
 //! | `stream`, `end`, `event`, `native`, `promise`, `word`, `host_waits` | streams, points in them, and what the host completes |
 //! | `host_call`, `progress` | host functions; how far work is, and waiting with a limit |
@@ -77,6 +77,7 @@
 mod answers;
 mod blocks;
 mod bounce;
+mod cleared_failures;
 mod copy;
 mod counts;
 mod current;

@@ -122,37 +122,56 @@ impl<V: Vendor> Allocation<V> {
         pool: u64,
         size: u64,
     ) -> Result<Self, Fault> {
-        let give_back = |address| {
+        let once = || loop {
+            if let Some(made) = Self::try_pool(device, inside, home, pool, size)? {
+                break Ok::<_, Fault>(made);
+            }
+        };
+        match once()? {
+            Err(_failed) => once()?,
+            made => made,
+        }
+    }
+
+    /// Allocates once. Returns the failure of an allocation that failed as it ran, and `None` if another thread cleared a
+    /// failure meanwhile, which may have been this one's.
+    fn try_pool(
+        device: &Arc<Device<V>>,
+        inside: &Entered<'_, V>,
+        home: Home,
+        pool: u64,
+        size: u64,
+    ) -> Result<Option<Result<Self, Fault>>, Fault> {
+        let cleared = device.cleared_failures.count();
+        let address = take(inside, home, pool, (size, home.stream))?;
+        let give_back = || {
             // SAFETY: nobody was given the memory.
             device.report(unsafe { inside.vendor().free_on(address, home.stream) });
         };
-        let once = || -> Result<(u64, Progress), Fault> {
-            let address = take(inside, home, pool, (size, home.stream))?;
-            let now = settle(inside, home, READY_WAIT_NS);
-            if matches!(now, Progress::Failed(_)) {
+        let made = Self::new(device, address, size, Source::Pool);
+        match settle(inside, home, READY_WAIT_NS) {
+            Progress::Done => {}
+            Progress::Failed(fault) => {
                 // This allocation, or what was put there before it, failed as it ran. All of it is over, so this does not
                 // wait: the stream forgets the failure, which would be that of every later allocation.
-                let _told = inside.vendor().synchronize_stream(home.stream);
-                give_back(address);
+                device.cleared_failures.clear(|| {
+                    let _told = inside.vendor().synchronize_stream(home.stream);
+                });
+                give_back();
+                return Ok(Some(Err(fault)));
             }
-            Ok((address, now))
-        };
-        let (address, now) = match once()? {
-            (_, Progress::Failed(_)) => once()?,
-            made => made,
-        };
-        let made = Self::new(device, address, size, Source::Pool);
-        match now {
-            Progress::Done => {}
-            Progress::Failed(fault) => return Err(fault),
             Progress::Running => {
                 // The device did not get there in time, so every use waits for this point instead.
                 let ready = NativeEvent::record(device, inside, home.context, home.stream);
-                let ready = ready.inspect_err(|_| give_back(address))?;
+                let ready = ready.inspect_err(|_| give_back())?;
                 *locked(&made.ready) = Some(ready);
             }
         }
-        Ok(made)
+        if cleared.is_none() || cleared != device.cleared_failures.count() {
+            give_back();
+            return Ok(None);
+        }
+        Ok(Some(Ok(made)))
     }
 
     fn of_blocks(

@@ -153,3 +153,25 @@ fn memory_that_a_stream_of_another_device_frees_counts_for_its_own_device() {
     runtime.wait_for_releases(LIMIT).unwrap();
     assert_eq!(used(), [before[0] - 100_000, before[1]]);
 }
+
+#[test]
+fn memory_is_there_although_an_allocation_of_another_thread_failed() {
+    let name = "memory::memory_is_there_although_an_allocation_of_another_thread_failed";
+    if !over(name, &POLICIES) {
+        return;
+    }
+    let (cuda, driver) = (open(), Driver::open());
+    for _ in 0..20 {
+        driver.arm("exec:cuMemAllocFromPoolAsync@2=2");
+        let made = std::thread::scope(|scope| {
+            let allocate = || allocate(&cuda, MemoryKind::DEVICE, 0).unwrap();
+            let threads = [(); 3].map(|()| scope.spawn(allocate));
+            threads.map(|thread| thread.join().unwrap())
+        });
+        assert_eq!(driver.disarm(), 1);
+        for memory in made {
+            round_trip(&cuda, device(memory.word, 0), StreamHandle::NONE).unwrap();
+            free(&cuda, memory, MemoryKind::DEVICE).unwrap();
+        }
+    }
+}
