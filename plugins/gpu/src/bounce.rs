@@ -239,7 +239,7 @@ impl<V: Vendor> Stream<V> {
         }
         if let Some(helper) = helper {
             // Its work completes all the same.
-            self.device.report(inside.vendor().destroy_stream(helper));
+            self.device.end_stream(inside, self.context, helper);
         }
     }
 

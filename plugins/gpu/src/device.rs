@@ -12,6 +12,7 @@ use crate::cleared_failures::ClearedFailures;
 use crate::counts::Counts;
 use crate::current::Entered;
 use crate::driver::Driver;
+use crate::ended::EndedStreams;
 use crate::fault::Fault;
 use crate::host_call::Calls;
 use crate::host_waits::HostWaits;
@@ -35,6 +36,7 @@ pub(crate) struct Device<V: Vendor> {
     unfreed: Mutex<Vec<u64>>,
     /// Events at the ends of streams that may be destroyed while their work uses memory of this device.
     ends: Mutex<Vec<u64>>,
+    pub(crate) ended: EndedStreams,
     pub(crate) calls: Arc<Calls>,
     pub(crate) blocks: Arc<Blocks>,
     pub(crate) words: Words,
@@ -68,6 +70,7 @@ impl<V: Vendor> Device<V> {
             idle_events: Mutex::default(),
             unfreed: Mutex::default(),
             ends: Mutex::default(),
+            ended: EndedStreams::default(),
             calls: Arc::new(Calls::new(&driver.process)),
             blocks: Arc::default(),
             words: Words::default(),
@@ -249,8 +252,9 @@ impl<V: Vendor> Device<V> {
         Ok(())
     }
 
-    /// Waits until the work of all streams is over whose end is remembered.
+    /// Waits until the work of all streams is over that have ended, or whose end is remembered.
     pub(crate) fn wait_for_ends(&self, inside: &Entered<'_, V>) {
+        self.close_ended(inside);
         let ends = std::mem::take(&mut *locked(&self.ends));
         for event in ends {
             // A failure of that work is nobody's to hear.

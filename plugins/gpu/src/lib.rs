@@ -21,6 +21,7 @@
 //! | `library` | the vendor's library and its functions, for that crate |
 //! | `driver` | the driver, looked for and opened, and whether it may still be called |
 //! | `device`, `current` | one device, and calls inside of its context |
+//! | `ended` | streams of ours that are no longer used while their work runs |
 //! | `memory`, `cleared_failures`, `blocks`, `counts` | allocations, memory that is kept, and what is counted |
 //! | `pointers`, `place` | the table of known memory, and the ends of a copy |
 //! | `stream`, `end`, `event`, `native`, `promise`, `word`, `host_waits` | streams, points in them, and what the host completes |
@@ -84,6 +85,7 @@ mod current;
 mod device;
 mod driver;
 mod end;
+mod ended;
 mod event;
 mod fault;
 mod fill;

@@ -138,7 +138,7 @@ pub(crate) fn at_home<V: Vendor, T>(
     let waits = end.hold(&at_home, own);
     let done = waits.and_then(|()| act(&at_home, (home.context, own)));
     // The wait is on it, and is not undone by that.
-    device.report(at_home.vendor().destroy_stream(own));
+    device.end_stream(&at_home, home.context, own);
     done
 }
 

@@ -201,6 +201,12 @@ impl<V: Vendor> Plugin for Gpu<V> {
                 return Err(Fault::new(Status::TIMEOUT, "retire", why).into());
             }
         }
+        for device in &self.devices {
+            if !device.drain_ended(deadline)? {
+                let why = "a stream that was destroyed still has work";
+                return Err(Fault::new(Status::TIMEOUT, "retire", why).into());
+            }
+        }
         Ok(())
     }
 

@@ -30,8 +30,6 @@ pub(crate) struct Stream<V: Vendor> {
     is_own: bool,
     /// Whether others know its native handle, and so may capture it.
     is_shown: AtomicBool,
-    /// Whether it waited for a word of another device.
-    waits_elsewhere: AtomicBool,
     pub(crate) markers: Markers<V>,
     /// The host events that its work waits for.
     pub(crate) host_events: Mutex<Promises>,
@@ -83,7 +81,6 @@ impl<V: Vendor> Stream<V> {
             context,
             is_own,
             is_shown: AtomicBool::new(!is_own),
-            waits_elsewhere: AtomicBool::new(false),
             markers: Markers::default(),
             host_events: Mutex::default(),
             bounce: Mutex::default(),
@@ -159,14 +156,11 @@ impl<V: Vendor> Stream<V> {
             let (address, value) = (word.address, word.value);
             // SAFETY: the word is pinned memory of `of`, which is freed at the close only. That completes all host events
             // first, and the driver's free waits for the work of `of`. The close waits for a stream of another device
-            // too: it drains those that exist, and waits for the end of one that was destroyed (`remember_end`).
+            // too: it drains those that exist, and waits for those that have ended (`ended.rs`).
             let wait =
                 || inside.ask(|vendor| unsafe { vendor.wait_value32(self.raw, address, value) });
             self.device.host_waits.submit(promises, wait)?;
-            let is_elsewhere = !Arc::ptr_eq(of, &self.device);
-            if is_elsewhere && self.is_own {
-                self.waits_elsewhere.store(true, Ordering::Release);
-            } else if is_elsewhere {
+            if !Arc::ptr_eq(of, &self.device) && !self.is_own {
                 // Nobody here is told when its owner destroys it.
                 self.remember_wait(&inside);
             }
@@ -237,11 +231,13 @@ impl<V: Vendor> Drop for Stream<V> {
             Err(fault) => return self.abandon_bounce(&fault),
         };
         self.end_bounce(&inside);
-        if self.is_own {
-            if self.waits_elsewhere.load(Ordering::Acquire) {
-                self.remember_wait(&inside);
-            }
-            self.device.report(inside.vendor().destroy_stream(self.raw));
+        if !self.is_own {
+            return;
+        }
+        match self.refuse_capture(&inside, operation) {
+            Ok(()) => self.device.end_stream(&inside, self.context, self.raw),
+            // The capture ends with it, and nothing of it runs.
+            Err(_captured) => self.device.report(inside.vendor().destroy_stream(self.raw)),
         }
     }
 }

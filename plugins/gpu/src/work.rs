@@ -97,7 +97,7 @@ impl<'a, V: Vendor> Site<'a, V> {
             let _over = finish(&inside, raw);
         }
         // Its work completes all the same.
-        self.device.report(inside.vendor().destroy_stream(raw));
+        self.device.end_stream(&inside, self.context, raw);
         drop(inside);
         let held = after.and_then(|after| follow(outside, stream.raw, &after));
         done.and(held.map_err(Fault::of_begun))

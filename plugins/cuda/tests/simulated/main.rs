@@ -13,6 +13,7 @@
 //! | `lacking`, `optional` | functions that a driver lacks |
 //! | `broken`, `defects` | a driver layer with one mistake, and what the checker says of each mistake |
 //! | `shared_queues` | waits for a stream whose hardware queue a host event holds |
+//! | `ended` | streams that are destroyed while their work runs |
 //! | `forks` | the child of a fork |
 #![expect(
     unsafe_code,
@@ -37,6 +38,7 @@ mod copies;
 mod defects;
 mod deleters;
 mod driver;
+mod ended;
 mod exchanges;
 mod fault_case;
 mod fault_cases;

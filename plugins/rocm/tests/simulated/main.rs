@@ -8,6 +8,7 @@
 //! | `routes` | tensors between devices of one vendor and of two |
 //! | `beside` | what of other users of the runtime stays as it was, and what of theirs is known |
 //! | `bounces` | the pinned blocks of copies on streams of others |
+//! | `ended` | streams that are destroyed while their work runs |
 //! | `faults` | calls that fail, lost devices, waits for whole devices |
 //! | `vendors` | beside CUDA's plugin: order, hardware queues, chunks, ends |
 #![expect(
@@ -24,6 +25,7 @@
 mod beside;
 mod bounces;
 mod conformance;
+mod ended;
 mod faults;
 mod hooks;
 mod routes;

@@ -19,7 +19,7 @@ unsafe extern "C" {
     fn _exit(code: c_int) -> !;
 }
 
-const RUNS: [&[&str]; 3] = [
+pub(super) const RUNS: [&[&str]; 3] = [
     &["--cuda", "1", "--rocm", "1", "--policy", "lazy"],
     &["--cuda", "1", "--rocm", "1", "--policy", "seeded"],
     &["--cuda", "1", "--rocm", "1", "--policy", "threads"],

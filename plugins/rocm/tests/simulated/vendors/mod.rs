@@ -6,10 +6,12 @@
 //! | `queues` | both directions at once, however few hardware queues there are |
 //! | `chunks` | host memory on the way, and what one vendor has pinned |
 //! | `ends` | forks, exits and lost devices |
+//! | `kept` | batches that are kept, with a stream for each |
 
 mod chunks;
 mod early;
 mod ends;
+mod kept;
 mod queues;
 
 use std::collections::BTreeMap;

@@ -1,0 +1,81 @@
+//! Streams of ours that are no longer used: each is destroyed once its work is over. A driver may wait for the work of a
+//! stream in the call that destroys it, which must not block here.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use crossdock_sdk::deadline::Deadline;
+
+use crate::current::Entered;
+use crate::device::{Device, locked};
+use crate::fault::Fault;
+use crate::progress::{Progress, wait_until};
+use crate::vendor::Vendor;
+
+/// Those of a device's own context that still have work. The one that was queried longest ago comes first. A thread that
+/// queries one shares it meanwhile; the last one destroys it.
+#[derive(Debug, Default)]
+pub(crate) struct EndedStreams(Mutex<VecDeque<Arc<u64>>>);
+
+/// So many are queried for each stream that ends.
+const QUERIED: usize = 4;
+
+impl<V: Vendor> Device<V> {
+    /// Ends a stream of ours, in the context that was entered. One of another context is destroyed at once: it goes with
+    /// that, and drivers with several contexts do not wait.
+    pub(crate) fn end_stream(&self, inside: &Entered<'_, V>, context: u64, stream: u64) {
+        let home = self.known_home();
+        if home.is_none_or(|home| home.context != context) {
+            return self.report(inside.vendor().destroy_stream(stream));
+        }
+        // The new one first, since it is likely to be idle.
+        locked(&self.ended.0).push_front(Arc::new(stream));
+        self.destroy_ended(inside, QUERIED);
+    }
+
+    /// Waits until the work of all ended streams is over. Whether it is.
+    pub(crate) fn drain_ended(&self, deadline: Deadline) -> Result<bool, Fault> {
+        let Some(home) = self.known_home().filter(|_| !self.is_lost()) else {
+            return Ok(true);
+        };
+        let drained = wait_until(deadline, || {
+            let inside = self.enter_in(home.context, "retire")?;
+            self.destroy_ended(&inside, usize::MAX);
+            Ok(locked(&self.ended.0).is_empty().then_some(()))
+        })?;
+        Ok(drained.is_some())
+    }
+
+    /// Destroys all at the close, behind their work.
+    pub(crate) fn close_ended(&self, inside: &Entered<'_, V>) {
+        let ended = std::mem::take(&mut *locked(&self.ended.0));
+        for stream in ended {
+            // A failure of that work is not reported to anyone.
+            let _over = inside.vendor().synchronize_stream(*stream);
+            self.let_go(inside, stream);
+        }
+    }
+
+    /// Destroys those whose work is over, of at most `most` that are queried.
+    fn destroy_ended(&self, inside: &Entered<'_, V>, most: usize) {
+        let mut ended = locked(&self.ended.0);
+        let few = ended.len().min(most);
+        let queried: Vec<_> = ended.iter().take(few).cloned().collect();
+        ended.rotate_left(few);
+        // The driver is asked without the lock.
+        drop(ended);
+        for stream in queried {
+            let now = Progress::ask(inside, |vendor| vendor.query_stream(*stream));
+            if now.is_ok_and(|now| now.is_over()) {
+                locked(&self.ended.0).retain(|other| !Arc::ptr_eq(other, &stream));
+            }
+            self.let_go(inside, stream);
+        }
+    }
+
+    fn let_go(&self, inside: &Entered<'_, V>, stream: Arc<u64>) {
+        if let Some(stream) = Arc::into_inner(stream) {
+            self.report(inside.vendor().destroy_stream(stream));
+        }
+    }
+}
