@@ -111,6 +111,21 @@ def test_rules_104_113_the_interface_of_a_tensor_on_rocm(accelerators: Accelerat
         assert tensor.__cuda_array_interface__["stream"] == 4096
 
 
+@pytest.mark.parametrize("device", ["cuda:2", "rocm:1"])
+def test_a_described_tensor_keeps_the_stream_that_it_names(accelerators: Accelerators, device: str) -> None:
+    """A reader of the description may use the stream while the tensor lives."""
+    tensor = there(device)
+    tensor.synchronize()
+    before = accelerators.streams()
+    with xd.Stream(device) as stream:
+        number = tensor.__cuda_array_interface__["stream"]
+        assert number == tensor.__cuda_array_interface__["stream"] == stream.native_handle
+    del stream
+    assert accelerators.streams() == before + 1
+    del tensor
+    assert accelerators.streams() == before
+
+
 @pytest.mark.parametrize("native", [0, 1, 2])
 def test_rule_112_a_description_on_rocm_without_a_stream_is_of_complete_memory(
     accelerators: Accelerators, native: int

@@ -44,7 +44,8 @@ const NO_DEVICE: DLDevice = DLDevice {
 
 #[pymethods]
 impl Tensor {
-    /// The CUDA array interface, version 3. Work that uses the memory waits for its `stream`.
+    /// The CUDA array interface, version 3. Work that uses the memory waits for its `stream`, which lives as
+    /// long as the tensor.
     ///
     /// On `ROCm`, which PyTorch and hip-python read it on as well, `stream` is a handle, or `None` after a
     /// wait for the work on the memory: no other number means one stream in each version of HIP.
@@ -98,6 +99,7 @@ impl Tensor {
             StreamEntry::Streamless => Ok(None),
             StreamEntry::Numbered(number, stream) => {
                 self.let_wait(&stream)?;
+                self.keep_stream(number, stream);
                 Ok(Some(number))
             }
             StreamEntry::Unnamed(stream) => {

@@ -5,9 +5,11 @@
 )]
 
 use std::mem::ManuallyDrop;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
-use crossdock_api::{CopyMode, MemoryKind, Owned, RouteKind, XdRoute, XdTensor, XdTensorInfo};
+use crossdock_api::{
+    CopyMode, MemoryKind, Owned, RouteKind, XdRoute, XdStream, XdTensor, XdTensorInfo,
+};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
@@ -27,6 +29,8 @@ pub(crate) struct Tensor {
     handle: ManuallyDrop<Handle<XdTensor>>,
     /// Apart, because many a tensor is only handed on.
     info: OnceLock<Box<Info>>,
+    /// The streams that descriptions of the tensor name. A reader of one may use its stream while the tensor lives.
+    named_streams: Mutex<Vec<(u64, Handle<XdStream>)>>,
 }
 
 /// What a tensor is. Its arrays live as long as the handle.
@@ -44,6 +48,16 @@ impl Tensor {
         Self {
             handle: ManuallyDrop::new(handle),
             info: OnceLock::new(),
+            named_streams: Mutex::default(),
+        }
+    }
+
+    /// Keeps a stream that a description of the tensor names by `number`.
+    pub(crate) fn keep_stream(&self, number: u64, stream: Handle<XdStream>) {
+        let named = self.named_streams.lock();
+        let mut named = named.unwrap_or_else(PoisonError::into_inner);
+        if !named.iter().any(|(known, _)| *known == number) {
+            named.push((number, stream));
         }
     }
 
