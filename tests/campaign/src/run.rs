@@ -97,7 +97,7 @@ impl Run {
         let caller = world.caller();
         let mut judge = Judge::new(case.has_faults(), case.programs.len() > 1, case.language);
         judge.hooks_fail = case.fault.is_some();
-        judge.know_apart(world.has_own_queues.clone());
+        judge.know_queues(world.queues.clone());
         judge.copies_later.clone_from(&world.copies_later);
         Self {
             world: Arc::clone(world),

@@ -17,6 +17,7 @@ use crate::caller::{Caller, Stop};
 use crate::handles::Table;
 use crate::in_c::InC;
 use crate::in_python::{InPython, Python};
+use crate::judge::Queues;
 use crate::program::{Case, Engine, Language};
 use crate::slots::Slots;
 
@@ -49,8 +50,8 @@ pub struct World {
     /// Of each device, whether its memory can be looked at while a stream is held: a simulated one
     /// needs a hardware queue that no other stream blocks.
     pub peekable: Vec<bool>,
-    /// Of each device, whether it is a simulated one with a hardware queue for each stream of a program.
-    pub(crate) has_own_queues: Vec<bool>,
+    /// Of each device, whether its streams share hardware queues.
+    pub(crate) queues: Vec<Queues>,
     /// Of each device, whether copies on a stream return before they are done.
     pub(crate) copies_later: Vec<bool>,
     /// Held by calls that ask streams which they do not name. No capture begins meanwhile (`docs/cuda.md`).
@@ -137,10 +138,8 @@ impl World {
         let devices: Vec<Vec<Device>> = runtimes.iter().map(all).collect::<Result<_, _>>()?;
         let table = open_table(case, &files, &runtimes[0], &devices[0])?;
         let control = devices.iter().flatten().find_map(control_of);
-        let of_each = |is_it: fn(&str, &Engine) -> bool| {
-            let names = case.devices.iter();
-            names.map(|name| is_it(name, &case.engine)).collect()
-        };
+        let names = case.devices.iter();
+        let peekable = names.map(|name| is_peekable(name, &case.engine)).collect();
         let copies_later =
             |device: &Device| device.capabilities().contains(Capabilities::ASYNC_COPY);
         Ok(Self {
@@ -150,8 +149,8 @@ impl World {
             devices,
             control,
             table,
-            peekable: of_each(is_peekable),
-            has_own_queues: of_each(has_own_queues),
+            peekable,
+            queues: case.devices.iter().map(|name| queues(name, case)).collect(),
         })
     }
 
@@ -244,6 +243,16 @@ fn is_peekable(device: &str, engine: &Engine) -> bool {
 
 fn has_own_queues(device: &str, engine: &Engine) -> bool {
     is_simulated(device) && engine.queues >= MANY_QUEUES
+}
+
+/// Streams of other programs may be held on the queues of a shared device, of which the judge of one program is not
+/// notified.
+fn queues(device: &str, case: &Case) -> Queues {
+    match is_simulated(device) {
+        true if has_own_queues(device, &case.engine) => Queues::Own,
+        true if case.programs.len() == 1 => Queues::Shared,
+        _ => Queues::Unknown,
+    }
 }
 
 /// Tells the simulated engines what they are to read when they are opened.

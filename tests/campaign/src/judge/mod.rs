@@ -19,6 +19,7 @@ use crate::verdict::{Finding, What};
 
 use self::clients::Clients;
 use self::failures::Failures;
+pub(crate) use self::waits::Queues;
 use self::waits::Waits;
 
 /// What a call is going to touch, as the model knows it before the call.

@@ -19,11 +19,21 @@ enum Lane {
     Client(usize),
 }
 
+/// The hardware queues of a device's streams.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Queues {
+    /// Any stream may block any other.
+    Unknown,
+    /// Streams share queues: a held stream may block work that is enqueued later.
+    Shared,
+    /// No stream blocks another one that does not wait for it.
+    Own,
+}
+
 /// What host events hold up.
 #[derive(Debug, Default)]
 pub(super) struct Waits {
-    /// The devices on which no stream is in the way of another one that does not wait for it.
-    apart: Vec<bool>,
+    queues: Vec<Queues>,
     /// The streams of the places, with their devices.
     streams: BTreeMap<usize, (Lane, usize)>,
     made: usize,
@@ -49,8 +59,17 @@ impl Waits {
         self.is_doubtful = false;
     }
 
-    fn are_apart(&self, device: usize) -> bool {
-        self.apart.get(device).is_some_and(|apart| *apart)
+    fn queues(&self, device: usize) -> Queues {
+        self.queues.get(device).copied().unwrap_or(Queues::Unknown)
+    }
+
+    fn are_known(&self, device: usize) -> bool {
+        self.queues(device) != Queues::Unknown
+    }
+
+    /// Whether work that a stream gets now may stand behind a held one.
+    fn is_late(&self, device: usize) -> bool {
+        self.queues(device) == Queues::Shared && !self.pending.is_empty()
     }
 
     /// What was not followed here may be behind a host event.
@@ -78,7 +97,8 @@ impl Waits {
             self.doubt();
         }
         let mut memories = views.iter().map(|view| view.memory);
-        if self.behind.contains(&lane) || memories.any(|memory| self.memories.contains(&memory)) {
+        let is_behind = self.is_late(device) || self.behind.contains(&lane);
+        if is_behind || memories.any(|memory| self.memories.contains(&memory)) {
             self.behind.insert(lane);
             self.memories.extend(views.iter().map(|view| view.memory));
         }
@@ -94,7 +114,8 @@ impl Waits {
 
     fn recorded(&mut self, e: usize, s: usize) {
         if let Some((lane, device)) = self.streams.get(&s) {
-            let event = (*device, self.behind.contains(lane));
+            let is_behind = self.is_late(*device) || self.behind.contains(lane);
+            let event = (*device, is_behind);
             self.events.insert(e, event);
         } else {
             self.events.remove(&e);
@@ -103,9 +124,8 @@ impl Waits {
 }
 
 impl Judge {
-    /// Of each device, whether its streams have hardware queues of their own.
-    pub(crate) fn know_apart(&mut self, apart: Vec<bool>) {
-        self.waits.apart = apart;
+    pub(crate) fn know_queues(&mut self, queues: Vec<Queues>) {
+        self.waits.queues = queues;
     }
 
     /// All host events were completed.
@@ -147,7 +167,12 @@ impl Judge {
             Call::Record { e, s } if !is_failure => waits.recorded(*e, *s),
             Call::Wait { s, e } => match waits.events.get(e) {
                 Some((_, true)) => waits.hold(*s),
-                Some((_, false)) => {}
+                Some((_, false)) => {
+                    let device = waits.streams.get(s).map(|(_, device)| *device);
+                    if device.is_none_or(|device| waits.is_late(device)) {
+                        waits.hold(*s);
+                    }
+                }
                 None => waits.doubt(),
             },
             Call::Fill {
@@ -181,8 +206,8 @@ impl Judge {
                 device, blocking, ..
             } => {
                 // A stream that waits for the default one, which waits for it.
-                if let Some(apart) = waits.apart.get_mut(*device) {
-                    *apart &= !blocking;
+                if let Some(queues) = waits.queues.get_mut(*device).filter(|_| *blocking) {
+                    *queues = Queues::Unknown;
                 }
             }
             ClientCall::Wrap { s } if !is_failure => {
@@ -202,15 +227,19 @@ impl Judge {
         }
         match call {
             Call::SyncStream { s } => waits.streams.get(s).is_some_and(|(lane, device)| {
-                waits.are_apart(*device) && !waits.behind.contains(lane)
+                waits.are_known(*device) && !waits.behind.contains(lane)
             }),
             Call::SyncEvent { e } => waits
                 .events
                 .get(e)
-                .is_some_and(|(device, is_behind)| waits.are_apart(*device) && !is_behind),
+                .is_some_and(|(device, is_behind)| waits.are_known(*device) && !is_behind),
             Call::SyncTensor { t } | Call::Read { t } | Call::Write { t, .. } => {
                 self.tensors.get(t).is_some_and(|view| {
-                    waits.are_apart(view.device) && !waits.memories.contains(&view.memory)
+                    // The copy of a read is work that comes now.
+                    let is_work = !matches!(call, Call::SyncTensor { .. });
+                    let is_late = is_work && waits.is_late(view.device);
+                    let is_free = waits.are_known(view.device) && !is_late;
+                    is_free && !waits.memories.contains(&view.memory)
                 })
             }
             _ => false,
@@ -282,7 +311,7 @@ mod tests {
     /// A judge behind a program with a held stream and a free one, each with its tensor and its event, and these calls.
     fn judge(others: &[Call]) -> Judge {
         let mut judge = Judge::new(false, false, Language::Rust);
-        judge.know_apart(vec![false, true]);
+        judge.know_queues(vec![Queues::Unknown, Queues::Own]);
         let made = Call::Stream {
             s: HELD,
             device: DEVICE,
@@ -353,10 +382,33 @@ mod tests {
     }
 
     #[test]
+    fn on_shared_queues_only_earlier_work_is_free() {
+        let mut judge = Judge::new(false, false, Language::Rust);
+        judge.know_queues(vec![Queues::Unknown, Queues::Shared]);
+        let stream = |s| Call::Stream { s, device: DEVICE };
+        let (e, s) = (FREE, FREE);
+        let record = Call::Record { e, s };
+        let first = [stream(HELD), stream(FREE), make(HELD), make(FREE)];
+        let work = [fill(FREE, FREE), record.clone(), hold()];
+        for call in first.into_iter().chain(work) {
+            did(&mut judge, call);
+        }
+        // The copy of a read stands behind the held stream.
+        assert_eq!(
+            held_among(&judge, &waits(FREE)),
+            [false, false, true, false]
+        );
+        did(&mut judge, record);
+        assert_eq!(held_among(&judge, &waits(FREE)[3..]), [true]);
+        did(&mut judge, fill(FREE, FREE));
+        assert_eq!(held_among(&judge, &waits(FREE)), [true; 4]);
+    }
+
+    #[test]
     fn where_streams_may_be_in_each_others_way_every_wait_may_stand() {
         let all_wait = |judge: &Judge| held_among(judge, &waits(FREE)) == [true; 4];
         let mut shared = judge(&[]);
-        shared.know_apart(vec![false, false]);
+        shared.know_queues(vec![Queues::Unknown; 2]);
         assert!(all_wait(&shared));
         let mut faulty = judge(&[]);
         faulty.faulty = true;

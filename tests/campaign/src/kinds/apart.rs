@@ -1,5 +1,7 @@
 //! Waits for work that nothing holds, beside work on another stream of the device that is held: they have to return.
 //! On devices with contexts the first work is in one of others, which has ended when the device's own begins.
+//!
+//! If streams share hardware queues, the free work is enqueued before more streams than queues are held.
 
 use crate::generate::drivers;
 use crate::program::{Call, Case, ClientCall, Element, Ending, Engine, Language, Offset, Op, Way};
@@ -10,6 +12,8 @@ use crate::world::{MANY_QUEUES, is_simulated};
 enum Whose {
     /// Crossdock makes it.
     Made,
+    /// Crossdock makes it, and the program queries its native handle.
+    Shown,
     /// The default one of the device.
     Default,
     /// A client's, in the device's own context.
@@ -42,11 +46,18 @@ struct Choice {
     free: Whose,
     wait: Wait,
     policy: &'static str,
+    /// The number of hardware queues that all streams share; `None` if each stream has its own.
+    shared: Option<u32>,
 }
 
 const POLICIES: [&str; 3] = ["seeded", "lazy", "threads"];
 const WHOSE: [Whose; 3] = [Whose::Made, Whose::Default, Whose::Clients];
 const WAITS: [Wait; 4] = [Wait::Stream, Wait::Event, Wait::Tensor, Wait::Read];
+
+/// The numbers of shared queues, and for these the streams and waits: the copy of a read would be later work.
+const QUEUES: [u32; 3] = [1, 2, 8];
+const SHARING: [Whose; 4] = [Whose::Made, Whose::Shown, Whose::Default, Whose::Clients];
+const WAITS_IN_FRONT: [Wait; 3] = [Wait::Stream, Wait::Event, Wait::Tensor];
 
 const WORKS: [Work; 4] = [Work::Write, Work::Fill, Work::Read, Work::Copy];
 
@@ -56,6 +67,8 @@ const FREE: usize = 1;
 /// A client that goes, with its tensor, and where that is copied to.
 const GONE: usize = 2;
 const COPY: usize = 3;
+/// More held streams, with their events.
+const MORE: usize = 4;
 
 /// Every wait for every stream beside every other one, on each simulated device.
 pub(super) fn count(devices: &[String]) -> u64 {
@@ -71,6 +84,7 @@ pub(super) fn case(devices: &[String], number: u64) -> Case {
         free,
         wait,
         policy,
+        shared,
     } = choice;
     let op = |call| Op {
         thread: 0,
@@ -81,10 +95,11 @@ pub(super) fn case(devices: &[String], number: u64) -> Case {
     let work = has_contexts.then(|| WORKS[number as usize / WAITS.len() % WORKS.len()]);
     let first = work.map_or_else(Vec::new, |work| in_foreign_context(device, work));
     let after = work.map_or_else(String::new, |work| format!(", after {work:?}"));
+    let on = shared.map_or_else(String::new, |queues| format!(", queues {queues}"));
     let calls = first.into_iter().chain(calls(choice));
     Case {
         name: format!(
-            "f {}: {free:?} beside {held:?}, {wait:?}, {policy}{after}",
+            "f {}: {free:?} beside {held:?}, {wait:?}, {policy}{after}{on}",
             devices[device]
         ),
         language: Language::Rust,
@@ -97,7 +112,7 @@ pub(super) fn case(devices: &[String], number: u64) -> Case {
         ending: Ending::Return,
         engine: Engine {
             policy: policy.to_owned(),
-            queues: MANY_QUEUES,
+            queues: shared.unwrap_or(MANY_QUEUES),
             ..Engine::default()
         },
         programs: vec![calls.map(op).collect()],
@@ -125,6 +140,25 @@ fn choices(devices: &[String]) -> Vec<Choice> {
                     free,
                     wait,
                     policy,
+                    shared: None,
+                }));
+            }
+        }
+        for free in SHARING {
+            if !has_clients && free == Whose::Clients {
+                continue;
+            }
+            for (policy, queues) in POLICIES
+                .iter()
+                .flat_map(|one| QUEUES.map(|queues| (*one, queues)))
+            {
+                choices.extend(WAITS_IN_FRONT.map(|wait| Choice {
+                    device,
+                    held: Whose::Made,
+                    free,
+                    wait,
+                    policy,
+                    shared: Some(queues),
                 }));
             }
         }
@@ -148,18 +182,39 @@ fn calls(choice: Choice) -> Vec<Call> {
         seed: 7,
         stream: Some(t),
     };
-    let (e, s, fails) = (HELD, HELD, false);
-    let mut calls = [stream(held, HELD, device), stream(free, FREE, device)].concat();
-    calls.extend([make(HELD), make(FREE), Call::Hold { e, s, fails }]);
-    calls.extend([fill(HELD), fill(FREE)]);
+    let hold = |at| Call::Hold {
+        e: at,
+        s: at,
+        fails: false,
+    };
     let (e, s, t) = (FREE, FREE, FREE);
-    match choice.wait {
-        Wait::Stream => calls.push(Call::SyncStream { s }),
-        Wait::Event => calls.extend([Call::Record { e, s }, Call::SyncEvent { e }]),
-        Wait::Tensor => calls.push(Call::SyncTensor { t }),
-        Wait::Read => calls.push(Call::Read { t }),
+    let wait = match choice.wait {
+        Wait::Stream => Call::SyncStream { s },
+        Wait::Event => Call::SyncEvent { e },
+        Wait::Tensor => Call::SyncTensor { t },
+        Wait::Read => Call::Read { t },
+    };
+    let mut free_work = vec![fill(FREE)];
+    free_work.extend(matches!(choice.wait, Wait::Event).then_some(Call::Record { e, s }));
+    let mut calls = [stream(held, HELD, device), stream(free, FREE, device)].concat();
+    calls.extend([make(HELD), make(FREE)]);
+    let mut opened = vec![HELD];
+    if let Some(queues) = choice.shared {
+        calls.extend(free_work);
+        let more = MORE..=MORE + 2 * queues as usize;
+        calls.extend(
+            more.clone()
+                .flat_map(|s| [Call::Stream { s, device }, hold(s)]),
+        );
+        opened.extend(more);
+        calls.extend([hold(HELD), fill(HELD)]);
+    } else {
+        calls.extend([hold(HELD), fill(HELD)]);
+        calls.extend(free_work);
     }
-    calls.extend([Call::Open { e: HELD }, Call::Read { t: HELD }]);
+    calls.push(wait);
+    calls.extend(opened.into_iter().map(|e| Call::Open { e }));
+    calls.push(Call::Read { t: HELD });
     calls
 }
 
@@ -204,6 +259,7 @@ fn in_foreign_context(device: usize, work: Work) -> Vec<Call> {
 fn stream(whose: Whose, s: usize, device: usize) -> Vec<Call> {
     match whose {
         Whose::Made => vec![Call::Stream { s, device }],
+        Whose::Shown => vec![Call::Stream { s, device }, Call::Ask { s }],
         Whose::Default => vec![Call::Default { s, device }],
         Whose::Clients => {
             let coming = ClientCall::Come {
@@ -232,8 +288,12 @@ mod tests {
         };
         let each = POLICIES.len() * WAITS.len();
         assert_eq!(of(&["cpu", "opencl"]), 0);
-        assert_eq!(of(&["cpu", "asynchronous"]), 3 * each);
-        assert_eq!(of(&["cpu", "cuda:0", "rocm:1"]), 2 * 8 * each);
+        let shared = POLICIES.len() * WAITS_IN_FRONT.len() * QUEUES.len();
+        assert_eq!(of(&["cpu", "asynchronous"]), 3 * (each + shared));
+        assert_eq!(
+            of(&["cpu", "cuda:0", "rocm:1"]),
+            2 * (8 * each + 4 * shared)
+        );
     }
 
     #[test]
@@ -275,6 +335,6 @@ mod tests {
             works.insert(format!("{:?}", calls[2]));
             on_cuda += 1;
         }
-        assert_eq!((on_cuda, works.len()), (96, WORKS.len()));
+        assert_eq!((on_cuda, works.len()), (204, WORKS.len()));
     }
 }
