@@ -3,7 +3,7 @@
 
 use std::{
     ffi::c_void,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
 };
 
 use crossdock_sdk::{fence::fence, plugin::HostCall};
@@ -37,7 +37,11 @@ impl HostCalls {
         let command_event = stream.marker()?;
         let call = Arc::new(Once {
             driver_state: Arc::clone(command_event.driver_state()),
-            call: Mutex::new(Some(call)),
+            state: Mutex::new(CallState {
+                call: Some(call),
+                is_over: false,
+            }),
+            ended: Condvar::new(),
         });
         let carried = Arc::into_raw(Arc::clone(&call));
         on_done(&command_event, run_host_call, carried.cast_mut().cast()).inspect_err(|_| {
@@ -85,6 +89,22 @@ impl HostCalls {
         pending.room = 2 * pending.calls.len();
     }
 
+    /// Waits for those whose command is over, and runs those whose command failed.
+    pub(crate) fn finish(&self) {
+        let calls = std::mem::take(&mut self.pending().calls);
+        for (command_event, call) in calls {
+            match progress(&command_event) {
+                // The driver calls it.
+                Ok(Progress::Done) => call.wait(),
+                Ok(Progress::Failed(_)) => {
+                    call.run();
+                    call.wait();
+                }
+                Ok(Progress::Running) | Err(_) => {}
+            }
+        }
+    }
+
     fn pending(&self) -> MutexGuard<'_, Pending> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -95,7 +115,15 @@ impl HostCalls {
 #[derive(Debug)]
 struct Once {
     driver_state: Arc<DriverState>,
-    call: Mutex<Option<HostCall>>,
+    state: Mutex<CallState>,
+    ended: Condvar,
+}
+
+#[derive(Debug)]
+struct CallState {
+    /// None once it began.
+    call: Option<HostCall>,
+    is_over: bool,
 }
 
 impl Once {
@@ -103,15 +131,25 @@ impl Once {
         if self.driver_state.check("stream_host_call").is_err() {
             return;
         }
-        let call = self
-            .call
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        let call = self.state().call.take();
         // The lock is gone by now.
         if let Some(call) = call {
             call.run();
+            self.state().is_over = true;
+            self.ended.notify_all();
         }
+    }
+
+    /// Waits until it has run; not once the process exits.
+    fn wait(&self) {
+        let goes_on = |state: &mut CallState| {
+            !state.is_over && self.driver_state.check("stream_host_call").is_ok()
+        };
+        drop(self.ended.wait_while(self.state(), goes_on));
+    }
+
+    fn state(&self) -> MutexGuard<'_, CallState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -345,7 +345,13 @@ impl Drop for OpenCl {
     fn drop(&mut self) {
         // Host events that nobody completes any more would hold the streams for ever.
         drop(self.events.drain());
-        drop(self.streams.drain());
+        // Work may use memory of the host, which is freed once this returns. Failed work is over too.
+        let streams = self.streams.drain();
+        for stream in &streams {
+            let _ended = stream.drain(None);
+        }
+        self.host_calls.finish();
+        drop(streams);
         drop(self.deferred.take());
         // Memory that the host never freed goes while its devices still live.
         drop(self.pointers.drain());

@@ -32,6 +32,8 @@ struct State {
     count: u32,
     /// Whether a run lasts.
     lasts: bool,
+    /// How long a run takes before it counts.
+    takes: Duration,
 }
 
 impl HostCall {
@@ -43,6 +45,14 @@ impl HostCall {
     pub(crate) fn that_lasts() -> Self {
         Self::of(State {
             lasts: true,
+            ..State::default()
+        })
+    }
+
+    /// One whose run takes a while, and counts at its end.
+    pub(crate) fn that_takes_long() -> Self {
+        Self::of(State {
+            takes: TAKES,
             ..State::default()
         })
     }
@@ -88,7 +98,14 @@ impl HostCall {
 impl Runs {
     /// Waits for no longer than the suite's limit.
     fn wait_while(&self, condition: impl Fn(&State) -> bool) -> MutexGuard<'_, State> {
-        let limit = Duration::from_nanos(LIMIT_NS);
+        self.wait_for(Duration::from_nanos(LIMIT_NS), condition)
+    }
+
+    fn wait_for(
+        &self,
+        limit: Duration,
+        condition: impl Fn(&State) -> bool,
+    ) -> MutexGuard<'_, State> {
         let state = lock(&self.state);
         let waited = self
             .changed
@@ -108,12 +125,16 @@ extern "C" fn count_run(word: *mut c_void) {
     let _caught = fence(|| {
         let runs = lock(&CALLS).get(&word.addr()).map(Arc::clone);
         if let Some(runs) = runs {
-            lock(&runs.state).count += 1;
+            let takes = lock(&runs.state).takes;
+            runs.wait_for(takes, |state| !state.takes.is_zero()).count += 1;
             runs.changed.notify_all();
             drop(runs.wait_while(|state| state.lasts));
         }
     });
 }
+
+/// Longer than a `close` that does not wait.
+const TAKES: Duration = Duration::from_millis(100);
 
 static CALLS: LazyLock<Mutex<HashMap<usize, Arc<Runs>>>> = LazyLock::new(Mutex::default);
 
