@@ -60,10 +60,11 @@ impl EndedStreams {
         }
     }
 
-    /// Makes the calling thread wait for the work on the device's streams, and destroys those whose work is over.
+    /// Makes the calling thread wait for the work on the device's streams, and destroys those whose work is over. Failures
+    /// of that work are told by the tensors that it wrote, and not here.
     ///
     /// # Errors
-    /// [`Error::Hook`]: `TIMEOUT`, or the first failure of a stream's work.
+    /// [`Error::Hook`]: `TIMEOUT`, or what the plugin answered where the work may still be running.
     pub(crate) fn synchronize(
         &self,
         hooks: &Hooks,
@@ -74,16 +75,12 @@ impl EndedStreams {
         of_device.retain(|stream| stream.device == device);
         let mut outcome = Ok(());
         for stream in of_device {
-            let waited = hooks.synchronize_stream(stream.handle, deadline.left());
-            let is_over = match &waited {
-                Ok(()) => true,
-                Err(error) => error.is_failure_of_work() && is_over(hooks, stream.handle),
-            };
-            if is_over {
+            let over = hooks.wait_until_over(stream.handle, deadline);
+            if over.is_ok() {
                 self.remove(&stream);
             }
             let_go(hooks, stream);
-            outcome = outcome.and(waited);
+            outcome = outcome.and(over);
         }
         outcome
     }

@@ -14,7 +14,7 @@ impl Device {
     /// runtimes among them, and work of streams whose last handle was dropped; `None` is no limit.
     ///
     /// # Errors
-    /// [`Error::Hook`]: `TIMEOUT`, or the first failure of a stream's work.
+    /// [`Error::Hook`]: `TIMEOUT`, or the first failure of the work of a stream that has a handle.
     pub fn synchronize(&self, limit: Option<Duration>) -> Result<(), Error> {
         // Held until the end, so that it is among those that live.
         let _default = match Stream::default_of(self) {
