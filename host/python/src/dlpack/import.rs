@@ -16,7 +16,7 @@ use pyo3::prelude::*;
 use crate::dlpack::failure::ExchangeError;
 use crate::dlpack::negotiate::{self, Found, HOST, Request};
 use crate::dlpack::producer_order::{failure_of_table, ready_behind_current};
-use crate::dlpack::producers::{Producer, Table, is_compiled, producer_of, remember};
+use crate::dlpack::producers::{Producer, Table, is_compiled, producer_of, remember, traits_of};
 use crate::dlpack::sign_bits::{is_conjugated, reject_negated};
 use crate::dlpack::vectorcall::names;
 use crate::interpreter::arguments::{Arguments, fence_entry};
@@ -104,8 +104,11 @@ pub(crate) fn from(x: &Bound<'_, PyAny>) -> Result<Tensor, ExchangeError> {
     if let Ok(own) = x.cast_exact::<Tensor>() {
         return Ok(own.get().share()?);
     }
-    reject_negated(x)?;
-    match producer_of(x)? {
+    let traits = traits_of(x)?;
+    if traits.has_sign_bits {
+        reject_negated(x)?;
+    }
+    match traits.producer {
         Producer::OnHost => from_host(x),
         Producer::Table(table) => from_table(x, &table),
         Producer::Methods => {

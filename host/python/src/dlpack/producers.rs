@@ -46,10 +46,10 @@ pub(crate) struct Table(&'static DLPackExchangeAPI);
 
 /// What is known of a type.
 #[derive(Debug, Clone, Copy)]
-struct Traits {
-    producer: Producer,
+pub(crate) struct Traits {
+    pub(crate) producer: Producer,
     /// Its tensors can have a conjugate or a negative bit (`sign_bits`).
-    has_sign_bits: bool,
+    pub(crate) has_sign_bits: bool,
 }
 
 // SAFETY: a table is never written to, and its functions may be called from every thread.
@@ -91,15 +91,11 @@ pub(crate) fn producer_of(x: &Bound<'_, PyAny>) -> PyResult<Producer> {
     Ok(traits_of(x)?.producer)
 }
 
-/// Whether tensors of the type of `x` can have a conjugate or a negative bit.
+/// What is known of the type of `x`.
 ///
 /// # Errors
 /// As [`producer_of`].
-pub(crate) fn has_sign_bits(x: &Bound<'_, PyAny>) -> PyResult<bool> {
-    Ok(traits_of(x)?.has_sign_bits)
-}
-
-fn traits_of(x: &Bound<'_, PyAny>) -> PyResult<Traits> {
+pub(crate) fn traits_of(x: &Bound<'_, PyAny>) -> PyResult<Traits> {
     // SAFETY: a live object.
     let address = unsafe { ffi::Py_TYPE(x.as_ptr()) }.addr();
     let generation = GENERATION.load(Ordering::Acquire);

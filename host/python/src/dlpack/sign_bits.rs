@@ -5,7 +5,7 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
-use crate::dlpack::producers::has_sign_bits;
+use crate::dlpack::producers::traits_of;
 use crate::dlpack::vectorcall::names;
 
 /// Rejects a tensor whose negative bit is set: `PyTorch` exports its memory as if the bit were not there.
@@ -13,8 +13,7 @@ use crate::dlpack::vectorcall::names;
 /// # Errors
 /// `BufferError`, and what the tensor raises.
 pub(crate) fn reject_negated(x: &Bound<'_, PyAny>) -> PyResult<()> {
-    let names = names(x.py())?;
-    if has_sign_bits(x)? && is_set(x, &names.is_neg)? {
+    if traits_of(x)?.has_sign_bits && is_set(x, &names(x.py())?.is_neg)? {
         return Err(PyBufferError::new_err(
             "the values are the negatives of those in memory: call resolve_neg() first",
         ));
@@ -27,7 +26,7 @@ pub(crate) fn reject_negated(x: &Bound<'_, PyAny>) -> PyResult<()> {
 /// # Errors
 /// What the tensor raises.
 pub(crate) fn is_conjugated(x: &Bound<'_, PyAny>) -> PyResult<bool> {
-    Ok(has_sign_bits(x)? && is_set(x, &names(x.py())?.is_conj)?)
+    Ok(traits_of(x)?.has_sign_bits && is_set(x, &names(x.py())?.is_conj)?)
 }
 
 /// Rejects a tensor with either bit.

@@ -159,7 +159,7 @@ pub(crate) fn as_cuda_array(x: &Bound<'_, PyAny>) -> PyResult<Tensor> {
 /// `owner` is kept alive as long as the memory is in use; without one nothing is, and the caller
 /// keeps the memory alive. An array with a mask raises `NotImplementedError`, an incomplete or wrong
 /// description `TypeError` or `ValueError`, a dtype that no tensor can have `BufferError`, and an
-/// address that no plugin knows `UnsupportedDeviceError`.
+/// address that no GPU recognizes `UnsupportedDeviceError`.
 #[pyfunction]
 #[pyo3(signature = (desc, owner=None))]
 pub(crate) fn from_cuda_array_interface(
