@@ -339,6 +339,40 @@ def test_the_folders_of_the_package_have_what_they_are_for() -> None:
     assert (Path(xd.get_cmake_dir()) / "../../pkgconfig/crossdock.pc").is_file()
 
 
+@pytest.mark.parametrize("name", ["a b#c", "a$b'c\"d", "a:b;c", "a%b,c&d", "\u00e4\u2020", "link"])
+def test_an_installation_works_in_any_folder(prefix: Path, name: str, tmp_path: Path) -> None:
+    place = tmp_path / name
+    if name == "link":
+        place.symlink_to(prefix)
+    else:
+        shutil.copytree(prefix, place, symlinks=True, copy_function=os.link)
+    plugins = json.loads(call(place / "bin/crossdock", "doctor", "--json"))["plugins"]
+    assert {plugin["state"] for plugin in plugins} <= {"ready", "absent"}
+    package = place / "lib/crossdock/python"
+    lists = f"import sys; sys.path.insert(0, {str(package)!r}); import crossdock as xd; print(*xd.devices())"
+    assert call(sys.executable, "-c", lists, PYTHONPATH="").split() == DEVICES
+    # pkg-config and the loader split their search paths at some signs, and the loader expands another.
+    if not set(name) & set(":;$"):
+        project(tmp_path)
+        variables = {"PKG_CONFIG_PATH": str(place / "lib/pkgconfig")}
+        flags = shlex.join([needs("pkg-config"), "--cflags", "--libs", "crossdock"])
+        build = f"eval c++ -std=c++17 devices.cpp -o devices $({flags})"
+        call("bash", "-c", f"cd {shlex.quote(str(tmp_path))} && {build}", **variables)
+        assert "cpu:0: 4" in call(tmp_path / "devices", LD_LIBRARY_PATH=str(place / "lib"))
+
+
+@pytest.mark.parametrize("name", ["a b", "-a", "a#b;c:d", "$HOME", "it's", "\u00e4"])
+def test_a_relative_prefix_of_any_name_is_installed_to(name: str, tmp_path: Path) -> None:
+    command = [sys.executable, str(INSTALL), f"./{name}/x/..", "--profile=dev", "--no-build"]
+    run = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert run.returncode == 0, run.stderr
+    # The message has the words of a shell.
+    at = shlex.quote(str(tmp_path / name))
+    assert f"put {at}/bin on PATH" in run.stdout
+    assert (tmp_path / name / "bin/crossdock").is_file()
+    shutil.rmtree(tmp_path / name)
+
+
 def test_the_hook_of_pyinstaller_names_existing_files(place: Place) -> None:
     (hook,) = place.root.glob("**/_pyinstaller/hook-crossdock.py")
     program = f"import json, runpy; print(json.dumps(runpy.run_path({str(hook)!r})['binaries']))"

@@ -310,11 +310,11 @@ fn projects_build_where_the_paths_of_sdk_and_command_have_any_sign() {
 }
 
 #[test]
-fn a_project_finds_the_headers_of_an_installation_in_a_folder_with_spaces() {
+fn a_project_finds_the_headers_of_an_installation_in_a_folder_of_any_name() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let place = folder.path().join("a b");
     odd_place(&place);
-    let installed = folder.path().join("in stalled#");
+    let installed = folder.path().join("in stalled#\u{e4}");
     std::fs::create_dir_all(installed.join("lib/pkgconfig")).unwrap();
     let file =
         "Name: crossdock\nDescription: -\nVersion: 1\nincludedir=${pcfiledir}/../../include\n";
