@@ -69,37 +69,29 @@ fn handler() -> libc::sighandler_t {
 
 /// From now on this system call answers `ENOSYS` on this thread.
 pub(crate) fn refuse(number: libc::c_long) {
-    const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
-    const EQUALS: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
-    const ANSWER: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
-    let step = |code, jt, k| libc::sock_filter { code, jt, jf: 0, k };
+    let step = |code: u32, k, jf| libc::sock_filter {
+        code: u16::try_from(code).unwrap(),
+        jt: 0,
+        jf,
+        k,
+    };
     let errno = libc::SECCOMP_RET_ERRNO | libc::ENOSYS.cast_unsigned();
+    let call = u32::try_from(number).unwrap();
     let mut steps = [
-        step(LOAD, 0, 0),
-        // The next step answers for another call.
-        libc::sock_filter {
-            jf: 1,
-            ..step(EQUALS, 0, u32::try_from(number).unwrap())
-        },
-        step(ANSWER, 0, errno),
-        step(ANSWER, 0, libc::SECCOMP_RET_ALLOW),
+        step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0),
+        // For another call the next step is left out.
+        step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, call, 1),
+        step(libc::BPF_RET | libc::BPF_K, errno, 0),
+        step(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW, 0),
     ];
     let program = libc::sock_fprog {
         len: 4,
         filter: steps.as_mut_ptr(),
     };
     // SAFETY: no pointer is passed.
-    assert_eq!(
-        unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) },
-        0
-    );
+    let allowed = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
+    let (set, mode) = (libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER);
     // SAFETY: the filter is copied during the call.
-    let set = unsafe {
-        libc::prctl(
-            libc::PR_SET_SECCOMP,
-            libc::SECCOMP_MODE_FILTER,
-            &raw const program,
-        )
-    };
-    assert_eq!(set, 0);
+    let refused = unsafe { libc::prctl(set, mode, &raw const program) };
+    assert_eq!((allowed, refused), (0, 0));
 }
