@@ -168,7 +168,8 @@ impl<V: Vendor> Stream<V> {
             let returned = self.return_block(inside, on, smaller);
             returned.inspect_err(|_| self.device.blocks.give(Kind::Pinned, room, address))?;
         }
-        if let Some(slot) = locked(&self.bounce).blocks.get_mut(lane) {
+        let mut bounce = locked(&self.bounce);
+        if let Some(slot) = bounce.blocks.get_mut(lane) {
             *slot = Some(Block { address, room });
         }
         Ok(address)
