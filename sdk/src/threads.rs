@@ -108,7 +108,6 @@ impl SignalMask {
     }
 
     /// Makes it the calling thread's mask, until the result is dropped on the same thread.
-    #[must_use]
     pub fn swap(self) -> Swapped {
         let mut before = Self::current();
         // SAFETY: a set that was made, and room for the one before it.

@@ -68,7 +68,7 @@ fn serve(polls: &Receiver<Poll>) {
         };
         list.retain_mut(|poll| {
             // What is polled calls hooks and foreign code, which may panic: then it is over.
-            let is_over = fence(|| poll()).unwrap_or(true);
+            let is_over = fence(poll).unwrap_or(true);
             has_changed |= is_over;
             !is_over
         });
