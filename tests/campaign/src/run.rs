@@ -99,6 +99,7 @@ impl Run {
         judge.hooks_fail = case.fault.is_some();
         judge.know_queues(world.queues.clone());
         judge.copies_later.clone_from(&world.copies_later);
+        judge.stages_later.clone_from(&world.stages_later);
         Self {
             world: Arc::clone(world),
             judge,

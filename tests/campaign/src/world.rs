@@ -54,6 +54,8 @@ pub struct World {
     pub(crate) queues: Vec<Queues>,
     /// Of each device, whether copies on a stream return before they are done.
     pub(crate) copies_later: Vec<bool>,
+    /// The same of copies through host memory, which need host events too.
+    pub(crate) stages_later: Vec<bool>,
     /// Held by calls that ask streams which they do not name. No capture begins meanwhile (`docs/cuda.md`).
     pub(crate) asking: RwLock<()>,
 }
@@ -142,8 +144,12 @@ impl World {
         let peekable = names.map(|name| is_peekable(name, &case.engine)).collect();
         let copies_later =
             |device: &Device| device.capabilities().contains(Capabilities::ASYNC_COPY);
+        let stages_later = |device: &Device| {
+            copies_later(device) && device.capabilities().contains(Capabilities::HOST_EVENTS)
+        };
         Ok(Self {
             copies_later: devices[0].iter().map(copies_later).collect(),
+            stages_later: devices[0].iter().map(stages_later).collect(),
             asking: RwLock::default(),
             runtimes,
             devices,

@@ -220,7 +220,7 @@ impl Writer {
             32 | 33 => self.registered(),
             34 | 35 => self.between_names(),
             36 | 37 => Some(self.read_by_two()),
-            39 if self.setup.drivers != 0 => Some(self.pinned()),
+            39 if self.setup.drivers != 0 => Some(self.between_drivers()),
             38 | 39 => Some(self.one_after_another()),
             40 => Some(self.long_copies()),
             41 => Some(self.growing_copies()),

@@ -136,8 +136,9 @@ impl Writer {
         }
     }
 
-    /// Memory that one driver pinned, copied to a device behind a stream that is held: mostly by another vendor's.
-    pub(super) fn pinned(&mut self) -> Call {
+    /// Memory of one driver, pinned or a device's, copied to a device behind a stream that is held: mostly by another
+    /// vendor's.
+    pub(super) fn between_drivers(&mut self) -> Call {
         let devices = self.drivers();
         let [of, to] = [(); 2].map(|()| self.random.one(&devices));
         let t = self.random.index(TENSORS);
@@ -157,11 +158,14 @@ impl Writer {
             stream,
         };
         let fails = false;
+        let ways = [(locked, Way::Direct), (t, Way::Staged)];
+        let (source, way) = self.random.one(&ways);
+        let on = self.random.one(&[of, to]);
         self.planned.extend([
             moved(locked, t, of, Way::Own, None),
-            Call::Stream { s, device: to },
+            Call::Stream { s, device: on },
             Call::Hold { e, s, fails },
-            moved(result, locked, to, Way::Direct, Some(s)),
+            moved(result, source, to, way, Some(s)),
         ]);
         first
     }

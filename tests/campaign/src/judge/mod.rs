@@ -65,6 +65,8 @@ pub(crate) struct Judge {
     names_routes: bool,
     /// Of each device, whether copies on a stream return before they are done.
     pub(crate) copies_later: Vec<bool>,
+    /// The same of copies through host memory.
+    pub(crate) stages_later: Vec<bool>,
     /// How many calls were refused with a reason.
     pub(crate) refused: usize,
     clients: Clients,
@@ -124,24 +126,29 @@ impl Judge {
             return None;
         }
         if self.copies_on_held(call) {
-            return Some("a direct copy on a stream waited for what holds the stream");
+            return Some("a copy on a stream waited for what holds the stream");
         }
         self.waits_apart(call)
             .then_some("a wait for work that nothing holds waited for what holds other work")
     }
 
-    /// Whether a call is a copy of compact elements on a direct route, on a stream that is held. Others wait where the
-    /// plugin cannot lay them out on a stream, or has none. Python takes the best route, which may wait.
+    /// Whether a call is a copy of compact elements on a stream that is held, on a direct route or through host memory.
+    /// Others wait where the plugin cannot lay them out on a stream, or has none. Python takes the best route, which may
+    /// wait.
     fn copies_on_held(&self, call: &Call) -> bool {
         let Call::To {
             of,
             device,
-            way: Way::Direct,
+            way: way @ (Way::Direct | Way::Staged),
             stream: Some(s),
             ..
         } = call
         else {
             return false;
+        };
+        let later = match way {
+            Way::Staged => &self.stages_later,
+            _direct => &self.copies_later,
         };
         let source = self.tensors.get(of);
         let is_compact = source.is_none_or(View::is_compact);
@@ -149,8 +156,7 @@ impl Judge {
             .map(|source| source.device)
             .into_iter()
             .chain([*device]);
-        let are_later =
-            devices.all(|device| self.copies_later.get(device).is_none_or(|later| *later));
+        let are_later = devices.all(|device| later.get(device).is_none_or(|later| *later));
         self.names_routes && is_compact && are_later && self.held.contains(s)
     }
 
@@ -796,7 +802,7 @@ mod tests {
     }
 
     #[test]
-    fn a_direct_copy_on_a_held_stream_has_to_answer_and_no_other_call() {
+    fn a_copy_on_a_held_stream_has_to_answer_and_no_other_call() {
         let to = |way, stream| Call::To {
             t: 1,
             of: 0,
@@ -815,8 +821,11 @@ mod tests {
                 .must_return_while_held(&to(Way::Direct, Some(0)))
                 .is_some()
         );
+        let staged = to(Way::Staged, Some(0));
+        assert!(judge.must_return_while_held(&staged).is_some());
+        judge.stages_later = vec![true, false];
+        assert_eq!(judge.must_return_while_held(&staged), None);
         let may_wait = [
-            to(Way::Staged, Some(0)),
             to(Way::Direct, Some(1)),
             to(Way::Direct, None),
             Call::SyncStream { s: 0 },
