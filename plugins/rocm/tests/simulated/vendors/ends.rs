@@ -3,11 +3,13 @@
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crossdock::{Device, Error, Event, RouteChoice, RouteKind, Runtime, Stream, Target, Tensor};
+use crossdock::{
+    Device, Error, Event, RouteChoice, RouteKind, Runtime, Stream, Target, Tensor, counted_leaks,
+};
 use crossdock_sdk::abi::{MemoryKind, Status};
 use crossdock_sdk::fence::fence;
 
-use super::{BYTES, Both, LIMIT, ORDERS, Simulator, both_are_built, content, layout};
+use super::{BYTES, Both, LIMIT, ORDERS, PART, Simulator, both_are_built, content, layout};
 use crate::{is_inside, is_long, over, run_over};
 
 const STAGED: RouteChoice = RouteChoice::Only(RouteKind::Staged);
@@ -247,5 +249,63 @@ fn lose((lost, fault): (&str, &str)) {
     // The checker waits for the end of what the lost device was doing, which nobody can tell.
     simulator.take_reports();
     // Nothing that is left of it keeps the process from ending.
+    let _left = std::mem::ManuallyDrop::new(both);
+}
+
+/// A device is lost by any part of a copy on a stream: its chunks stay locked, and no other copy gets them.
+#[test]
+fn chunks_of_a_copy_on_a_stream_stay_where_a_lost_device_may_use_them() {
+    let name = "vendors::ends::chunks_of_a_copy_on_a_stream_stay_where_a_lost_device_may_use_them";
+    if let Ok(fault) = std::env::var(LOSS) {
+        return lose_on_a_stream(&fault);
+    }
+    let parts = BYTES.div_ceil(PART);
+    let operations = ["dev0:exec:cuMemcpyDtoHAsync_v2", "dev1:exec:hipMemcpyAsync"];
+    for (number, part) in (1..=parts).enumerate() {
+        for operation in operations {
+            let policy = ["lazy", "seeded", "threads"][number % 3];
+            let options = ["--cuda", "1", "--rocm", "1", "--policy", policy];
+            let fault = format!("{operation}@{part}=719!");
+            let ran = run_over(name, &options, &[(LOSS, &fault)]).filter(|_| both_are_built());
+            let Some((code, told)) = ran else {
+                return;
+            };
+            assert_eq!(code, Some(0), "{fault}, {policy}:\n{told}");
+        }
+    }
+}
+
+fn lose_on_a_stream(fault: &str) {
+    let (both, simulator) = (Both::open(), Simulator::find());
+    let source = Tensor::from_bytes(&both.cuda, &layout(BYTES), &content(BYTES, 1)).unwrap();
+    let (stream, gate) = (
+        Stream::new(&both.cpu).unwrap(),
+        Event::host(&both.cpu).unwrap(),
+    );
+    stream.wait(&gate).unwrap();
+    let (moved, _) = source.to_on(&both.rocm, STAGED, &stream).unwrap();
+    let (healthy, registers) = match fault.contains("hip") {
+        true => (&both.cuda, "cuMemHostRegister_v2"),
+        false => (&both.rocm, "hipHostRegister"),
+    };
+    let chunks = simulator.registered(registers);
+    assert_eq!(chunks.len(), BYTES.div_ceil(PART));
+    simulator.arm(fault);
+    gate.complete(Status::OK).unwrap();
+    let lost = moved.read().unwrap_err();
+    assert_eq!(
+        lost.status(),
+        Some(Status::DEVICE_LOST),
+        "{lost}: {}",
+        lost.why()
+    );
+    assert_eq!(simulator.disarm(), 1, "nothing was lost");
+    drop((source, moved));
+    both.runtime.wait_for_releases(LIMIT).unwrap();
+    assert!(counted_leaks() > 0);
+    healthy.trim(0).unwrap();
+    assert_eq!(simulator.registered(registers), chunks);
+    // The checker waits for the end of what the lost device was doing, which is unknown.
+    simulator.take_reports();
     let _left = std::mem::ManuallyDrop::new(both);
 }
