@@ -44,8 +44,11 @@
 //! loss only in a call. All this is submitted before the waiting stream is told to wait: behind that
 //! wait in one hardware queue, it would never run. An internal stream carries one thing at a
 //! time, because two waits on one stream could wait in a circle; as many are made as wait at
-//! once, and idle ones beyond a few are destroyed. Where a plugin has no host functions, its polling
-//! thread queries the internal stream (`plugins/poller.rs`), one thread for all waits; where the waiting one has no host events, the caller does. `Stream::wait` says which it
+//! once, and idle ones beyond a few are destroyed. The carrier of a staged copy waits for many
+//! events, but all of them are of one other stream, in its order (`copies/stage_on_stream.rs`).
+//! If a plugin has no host functions, its polling thread queries the internal stream, one thread for
+//! all waits (`plugins/poller.rs`). If the waiting plugin has no host events, the caller waits.
+//! `Stream::wait` says which it
 //! was (`WaitMethod`), and the explanation of a route says which it will be.
 //!
 //! *When work is over.* Only where that is known: the plugin said that the event happened, or a
