@@ -35,6 +35,9 @@ pub struct Case {
     pub programs: Vec<Vec<Op>>,
 }
 
+/// The hooks by which a plugin notifies the host of the end of work. If one is refused, a thread polls instead.
+pub const WAIT_HOOKS: [&str; 3] = ["stream_create", "stream_wait_event", "stream_host_call"];
+
 impl Case {
     /// How many operations there are.
     #[must_use]
@@ -88,6 +91,12 @@ impl Case {
         if !others.is_empty() {
             let others = others.join(", ");
             return Some(format!("threads of {others} work when they come to it"));
+        }
+        let fault = self.fault.as_deref().unwrap_or_default();
+        let may_poll =
+            |rule: &str| WAIT_HOOKS.contains(&rule.split(':').next().unwrap_or_default());
+        if fault.split(',').any(may_poll) {
+            return Some("a thread polls by the clock if a hook of a wait is refused".to_owned());
         }
         // A copy of up to three chunks stays on the caller's thread.
         let most = (self.staging / 8).max(4096).saturating_mul(3);

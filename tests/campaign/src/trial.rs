@@ -93,10 +93,16 @@ impl Kept {
             };
             !case.fresh && !case.has_faults() && key(kept) == key(case)
         };
-        match self.world.take() {
-            Some((kept, world)) if alike(&kept) => Ok(world),
-            _ => World::open(case).map(Arc::new),
+        if let Some((kept, world)) = self.world.take() {
+            if alike(&kept) {
+                return Ok(world);
+            }
+            // A simulated engine reads its settings when its plugin is opened, so the plugins are closed first.
+            let closing: Vec<Weak<Plugin>> = world.plugins().iter().map(Arc::downgrade).collect();
+            drop(world);
+            let _late = are_closed(&closing);
         }
+        World::open(case).map(Arc::new)
     }
 
     /// Keeps a world in which nothing more is alive than before.

@@ -148,7 +148,7 @@ fn check(is_simulated: bool) {
         "sim-engine",
         "crossdock-compl",
     ];
-    wanted.extend(["crossdock-relea", "crossdock-stage", "crossdock-poll"]);
+    wanted.extend(["crossdock-relea", "crossdock-poll"]);
     let missing: Vec<_> = wanted
         .into_iter()
         .filter(|name| !names.contains(*name))
