@@ -204,7 +204,7 @@ fn what_is_explained_of_a_move_on_a_stream_is_what_the_move_does() {
             let is_told = is_waited
                 || explained
                     .to_string()
-                    .contains("and the stream waits for it");
+                    .contains("are submitted to streams before the call returns");
             assert!(
                 is_told || explained.kind != RouteKind::Staged,
                 "{explained}"

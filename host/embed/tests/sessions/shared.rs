@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crossdock_embed::{Kind, Limits, Settings};
+use crossdock_embed::{Kind, Limits, Session, Settings};
 
 use crate::rig::{Child, in_children, number, run, soon, try_run};
 
@@ -165,6 +165,18 @@ fn sources(child: &Child) {
     assert_eq!(number(&other, "entries"), entries);
 }
 
+/// A script sees the line on which its function fails.
+fn sees_its_own_line(session: &Session, function: &str, line: &str) {
+    let text = format!(
+        "import inspect, traceback\n\
+         try: {function}()\n\
+         except NameError as error: trace = traceback.format_exc()\n\
+         assert '{line}\\n' in trace, trace\n\
+         assert '{line}' in inspect.getsource({function})"
+    );
+    run(session, &text);
+}
+
 fn own_lines(child: &Child) {
     let sessions = [child.session(), child.session()];
     for name in [
@@ -196,17 +208,8 @@ fn own_lines(child: &Child) {
                     failure.hint().contains(&format!("look at {name}:2")),
                     "{failure}"
                 );
-                // A script sees its own lines, too.
-                run(
-                    session,
-                    &format!(
-                        "import inspect, traceback\n\
-                         try: {function}()\n\
-                         except NameError as error: trace = traceback.format_exc()\n\
-                         assert 'return session_{at}_text_{text}\\n' in trace, trace\n\
-                         assert 'return session_{at}_text_{text}' in inspect.getsource({function})"
-                    ),
-                );
+                let returned = format!("return session_{at}_text_{text}");
+                sees_its_own_line(session, &function, &returned);
             }
         }
     }
