@@ -52,7 +52,8 @@ def expected(memory: str, claim: str, vendors: list[str]) -> str:
     here = f"{owner} as {STATED.get(memory, owner)}"
     its = f"BufferError: import a tensor on `{claim}`: plugin `{vendor}` owns this address, as memory of `{owner}` {what_to_do}"
     if claim == "interface":
-        return here if is_known else r"UnsupportedDeviceError: find the device of .* knows it \(run `crossdock devices` .*\)"
+        rejected = r"the description names 0x\w+ in its CUDA array interface, which no GPU here recognizes; it may be host memory"
+        return here if is_known else rf"UnsupportedDeviceError: {rejected}: .* knows it \(run `crossdock devices` .*\)"
     if claim in HOSTS:
         if is_known and kind.isdigit():
             return its

@@ -59,6 +59,8 @@ def moved(tensor: xd.Tensor, device: str) -> tuple[xd.Tensor, xd.Stream]:
     """The same on another vendor's device, where it is copied once more: that work is held until `let_go`."""
     work, gate = xd.Stream(device), GATES[device]
     there = tensor.to(device, stream=work, copy=True)
+    # The simulator cannot see who opens the gate. So only what is behind it may be pending then.
+    work.synchronize()
     value = ctypes.c_uint32.from_address(gate).value + 1
     if device == "rocm:0":
         rocm.wait_for_word(work.native_handle, gate, value)
