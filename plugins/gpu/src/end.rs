@@ -153,7 +153,8 @@ impl<V: Vendor> Stream<V> {
             if now.is_over() {
                 return Ok(Some((now, None)));
             }
-            if is_left_alone() || limit == Some(Duration::ZERO) {
+            // Without a limit the driver waits, which can report a deadlock.
+            if limit == Some(Duration::ZERO) || (limit.is_some() && is_left_alone()) {
                 return Ok(None);
             }
             let waits = &self.device.host_waits;
