@@ -222,7 +222,7 @@ fn from_table(x: &Bound<'_, PyAny>, table: &Table) -> Result<Tensor, ExchangeErr
     let managed = match NonNull::new(managed) {
         Some(managed) if answer == 0 => Incoming(Kind::Versioned(managed)),
         _ => {
-            return Err(ExchangeError::Refused(failure_of_table(
+            return Err(ExchangeError::refused(failure_of_table(
                 py,
                 "exported nothing",
             )));

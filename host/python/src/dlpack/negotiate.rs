@@ -129,7 +129,7 @@ fn special(
         keywords.set_item("copy", copy)?;
     }
     let answer = calls::method(x, "__dlpack__", Some(&keywords));
-    let capsule = answer.map_err(ExchangeError::Refused)?;
+    let capsule = answer.map_err(ExchangeError::refused)?;
     let incoming = taken(x, &capsule, Asked::Today)?;
     let is_there = incoming.device() == Some(goal);
     if !is_there {
@@ -154,7 +154,7 @@ fn plain(x: &Bound<'_, PyAny>, stated: DLDevice) -> Result<Found, ExchangeError>
     let (capsule, asked) = match answer {
         Ok(capsule) => (capsule, Asked::Today),
         Err(first) if first.is_instance_of::<PyTypeError>(py) => older(x, &keywords, first)?,
-        Err(error) => return Err(ExchangeError::Refused(error)),
+        Err(error) => return Err(ExchangeError::refused(error)),
     };
     let incoming = taken(x, &capsule, asked)?;
     check_device(&incoming, stated)?;
@@ -204,7 +204,7 @@ fn older<'py>(
             // Not a failure: the program is to end.
             || !second.is_instance_of::<PyException>(py);
         let is_same = second.is_instance_of::<PyTypeError>(py);
-        ExchangeError::Refused(if is_newer && !is_same { second } else { first })
+        ExchangeError::refused(if is_newer && !is_same { second } else { first })
     });
     Ok((answer?, asked))
 }
@@ -248,7 +248,7 @@ fn with_stream(
 fn stated_device(x: &Bound<'_, PyAny>) -> Result<DLDevice, ExchangeError> {
     let asked = names(x.py())?.ask_for_device(x);
     let answer =
-        asked.map_err(|error| ExchangeError::Refused(speaks_none(x, &error).unwrap_or(error)))?;
+        asked.map_err(|error| ExchangeError::refused(speaks_none(x, &error).unwrap_or(error)))?;
     let pair = pair_from(&answer)?.ok_or_else(|| {
         showing(&answer, |answer| {
             PyTypeError::new_err(format!(
