@@ -12,9 +12,9 @@ use std::mem::MaybeUninit;
 use std::ptr;
 use std::thread::{Builder, JoinHandle, Scope, ScopedJoinHandle};
 
-/// The signals of faults. The system ends the process when a thread causes one that it blocks, without the
+/// The signals of faults: what a thread's own mistakes raise. The system ends the process when a thread causes one that it blocks, without the
 /// program's handler.
-const FAULTS: [c_int; 6] = [
+pub const FAULTS: [c_int; 6] = [
     libc::SIGSEGV,
     libc::SIGBUS,
     libc::SIGFPE,

@@ -12,7 +12,7 @@ use crate::cleared_failures::ClearedFailures;
 use crate::counts::Counts;
 use crate::current::Entered;
 use crate::driver::Driver;
-use crate::ended::EndedStreams;
+use crate::ended_streams::EndedStreams;
 use crate::fault::Fault;
 use crate::host_call::Calls;
 use crate::host_waits::HostWaits;

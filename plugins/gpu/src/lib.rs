@@ -21,10 +21,10 @@
 //! | `library` | the vendor's library and its functions, for that crate |
 //! | `driver` | the driver, looked for and opened, and whether it may still be called |
 //! | `device`, `current` | one device, and calls inside of its context |
-//! | `ended` | streams of ours that are no longer used while their work runs |
+//! | `ended_streams` | streams of ours that are no longer used while their work runs |
 //! | `memory`, `cleared_failures`, `blocks`, `counts` | allocations, memory that is kept, and what is counted |
 //! | `pointers`, `place` | the table of known memory, and the ends of a copy |
-//! | `stream`, `end`, `event`, `native`, `promise`, `word`, `host_waits` | streams, points in them, and what the host completes |
+//! | `stream`, `stream_wait`, `event`, `native`, `promise`, `word`, `host_waits` | streams, points in them, and what the host completes |
 //! | `host_call`, `progress` | host functions; how far work is, and waiting with a limit |
 //! | `peer` | direct links between two devices |
 //! | `work`, `copy`, `bounce`, `fill`, `strided`, `rect` | work that moves bytes, and in which context |
@@ -84,8 +84,7 @@ mod counts;
 mod current;
 mod device;
 mod driver;
-mod end;
-mod ended;
+mod ended_streams;
 mod event;
 mod fault;
 mod fill;
@@ -105,6 +104,7 @@ mod promise;
 mod rect;
 mod register;
 mod stream;
+mod stream_wait;
 mod strided;
 mod transfer;
 pub mod vendor;

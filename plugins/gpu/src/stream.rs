@@ -11,12 +11,12 @@ use crate::TARGET;
 use crate::bounce::Bounce;
 use crate::current::Entered;
 use crate::device::{Device, locked};
-use crate::end::Markers;
 use crate::event::Point;
 use crate::fault::Fault;
 use crate::native::{NativeEvent, at_home};
 use crate::progress::Progress;
 use crate::promise::Promises;
+use crate::stream_wait::Markers;
 use crate::vendor::Vendor;
 use crate::word::Word;
 
@@ -156,7 +156,7 @@ impl<V: Vendor> Stream<V> {
             let (address, value) = (word.address, word.value);
             // SAFETY: the word is pinned memory of `of`, which is freed at the close only. That completes all host events
             // first, and the driver's free waits for the work of `of`. The close waits for a stream of another device
-            // too: it drains those that exist, and waits for those that have ended (`ended.rs`).
+            // too: it drains those that exist, and waits for those that have ended (`ended_streams.rs`).
             let wait =
                 || inside.ask(|vendor| unsafe { vendor.wait_value32(self.raw, address, value) });
             self.device.host_waits.submit(promises, wait)?;

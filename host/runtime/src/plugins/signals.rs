@@ -9,15 +9,7 @@ use std::ops::Range;
 use std::ptr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What a thread's own mistakes raise, which a driver may handle in memory of its own.
-const FAULTS: [c_int; 6] = [
-    libc::SIGSEGV,
-    libc::SIGBUS,
-    libc::SIGFPE,
-    libc::SIGILL,
-    libc::SIGTRAP,
-    libc::SIGSYS,
-];
+use crossdock_sdk::threads::FAULTS;
 
 /// What others end a process by. LLVM's handlers of some take the first one and end nothing.
 const ENDS: [c_int; 7] = [
@@ -30,9 +22,9 @@ const ENDS: [c_int; 7] = [
     libc::SIGXFSZ,
 ];
 
-/// The host's dispositions of signals, but faults, while threads run foreign code: the first of them keeps them,
-/// and the last one restores them. Where a signal had none but the default, the host may set one meanwhile, and
-/// a driver may need one for itself. So the default is restored only for a signal that ends a process, and only
+/// The host's dispositions of signals while threads run foreign code: the first of them keeps them, and the last one
+/// restores them. Not those of faults, which a driver may handle in memory of its own. Where a signal had none but the
+/// default, the host may set one meanwhile, and a driver may need one for itself. So the default is restored only for a signal that ends a process, and only
 /// in the place of a handler of code that was loaded meanwhile.
 #[derive(Default)]
 pub(crate) struct KeptSignals(Mutex<Kept>);
