@@ -82,8 +82,9 @@ impl<F> SubmitLock<F> {
 impl<F> Submitting<'_, F> {
     /// Notes a free, which is submitted under this lock.
     pub(crate) fn note_free(&mut self, finish: impl FnOnce() -> F) {
-        self.note.get_or_insert_with(finish);
+        // Before `finish` takes a place among the releases: a wait that covers the place looks for the note.
         self.is_noted.store(true, Ordering::Release);
+        self.note.get_or_insert_with(finish);
     }
 
     /// Takes the note out: a free after this has another one.

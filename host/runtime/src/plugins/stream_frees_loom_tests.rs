@@ -1,5 +1,6 @@
 //! Frees in a stream's order and waits for releases, under the model checker.
 
+use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::sync::{Arc, Mutex};
 use loom::thread;
 
@@ -16,13 +17,15 @@ enum Entry {
 #[derive(Default)]
 struct Stream {
     submit_lock: SubmitLock<()>,
+    /// Whether the note has its place among the releases.
+    is_placed: AtomicBool,
     entries: Mutex<Vec<Entry>>,
 }
 
 impl Stream {
     fn free(&self) {
         let mut submitting = self.submit_lock.lock();
-        submitting.note_free(|| ());
+        submitting.note_free(|| self.is_placed.store(true, Ordering::SeqCst));
         self.push(Entry::Free);
     }
 
@@ -55,5 +58,23 @@ fn a_wait_for_releases_finds_each_earlier_free() {
         other.join().unwrap();
         let entries = stream.entries.lock().unwrap();
         assert_eq!(entries.last(), Some(&Entry::End), "{entries:?}");
+    });
+}
+
+#[test]
+fn a_wait_for_releases_takes_out_each_note_whose_place_it_waits_for() {
+    loom::model(|| {
+        let stream = Arc::new(Stream::default());
+        let other = {
+            let stream = Arc::clone(&stream);
+            thread::spawn(move || stream.free())
+        };
+        let covers = stream.is_placed.load(Ordering::SeqCst);
+        stream.wait_for_releases();
+        if covers {
+            let entries = stream.entries.lock().unwrap();
+            assert_eq!(entries.last(), Some(&Entry::End), "{entries:?}");
+        }
+        other.join().unwrap();
     });
 }
