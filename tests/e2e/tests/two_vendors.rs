@@ -159,3 +159,37 @@ fn the_longest_copy_that_fits_returns_while_its_stream_is_held() {
     runtime.wait_for_releases(LIMIT).unwrap();
     assert_eq!(counted_leaks(), 0);
 }
+
+/// The stream goes on where its device is lost, and the next copy on it uses the same chunks.
+#[test]
+fn a_lost_device_of_the_stream_overwrites_no_copy_that_is_pending_between_two_others() {
+    let name = "a_lost_device_of_the_stream_overwrites_no_copy_that_is_pending_between_two_others";
+    let loss = "fault=dev2:exec:hipMemset*@1=719!";
+    let options = [
+        "--cuda", "1", "--rocm", "2", "--policy", "threads", "--set", loss,
+    ];
+    if !are_built() || !over_simulator(name, &[&options]) {
+        return;
+    }
+    let (runtime, [cuda, rocm]) = open();
+    let lost = runtime.device("rocm:1".parse().unwrap()).unwrap();
+    let [first, second] = [1, 2].map(|seed| content(USUAL, seed));
+    let sources = [&first, &second].map(|bytes| Tensor::from_bytes(&cuda, &layout(USUAL), bytes));
+    let copies = [(); 2].map(|()| Tensor::empty(&rocm, &layout(USUAL)).unwrap());
+    // Only the first copy waits for this.
+    let held = Held::on(&rocm);
+    copies[0].written_on(&held.stream).unwrap();
+    let stream = Stream::new(&lost).unwrap();
+    for (copy, source) in copies.iter().zip(&sources) {
+        copy.copy_from(source.as_ref().unwrap(), Some(&stream))
+            .unwrap();
+    }
+    let there = Tensor::empty(&lost, &layout(1)).unwrap();
+    assert!(there.fill(&[7], None).is_err());
+    assert!(stream.synchronize(LIMIT).is_err());
+    // Time for the second copy, which has to wait for the first.
+    let _late = copies[1].synchronize(Some(Duration::from_secs(1)));
+    held.gate.complete(Status::OK).unwrap();
+    assert!(copies[0].read().unwrap() == first);
+    assert!(copies[1].read().is_err() || copies[1].read().unwrap() == second);
+}

@@ -32,7 +32,9 @@
 //! The parts in flight are at most [`MOST_PARTS`]. A copy that has more makes its caller wait for the oldest part. The
 //! chunks are those of a ring (`route_data/ring.rs`), which belongs to the caller's stream and the two devices.
 //!
-//! Each side keeps the ring until its last operation is over. Where that is unknown, the ring is leaked and counted.
+//! Each side keeps the ring until its last operation is over. Where that is unknown, the ring is leaked and counted. The
+//! next copy's reader waits for the last write out of the ring, and not only for the caller's stream, which goes on too
+//! early where its plugin breaks down.
 #![expect(
     unsafe_code,
     reason = "hands host memory that it keeps alive to copy hooks"
@@ -56,7 +58,7 @@ use crate::streams::completion::{self, Then};
 use crate::streams::event::Event;
 use crate::streams::internal_stream::InternalStream;
 use crate::streams::stream::Stream;
-use crate::streams::wait::{self, Waiter};
+use crate::streams::wait::{self, OnFailure, WaitMethod, Waiter};
 use crate::tensors::tensor::Tensor;
 
 /// What a device lacks, so that the caller waits for a staged copy instead of the stream.
@@ -105,8 +107,8 @@ pub(crate) fn exceeds_flight(bytes: u64, chunk_bytes: u64) -> bool {
 /// after the work that is on the stream, and before the work that is put there later.
 ///
 /// # Errors
-/// The answer of a hook that refused a part; readers of `dst` see a failure then. A failure of a part as it runs is
-/// reported by the stream, and to each reader of `dst`.
+/// The answer of a hook that refused a part. The elements of `dst` are undefined then: earlier parts may have been
+/// written. A failure of a part as it runs is reported by the stream, and to each reader of `dst`.
 pub(crate) fn stage(dst: &Tensor, src: &Tensor, stream: &Stream) -> Result<(), Error> {
     if src.nbytes() == 0 {
         return Ok(());
@@ -120,10 +122,12 @@ pub(crate) fn stage(dst: &Tensor, src: &Tensor, stream: &Stream) -> Result<(), E
     let bytes = part_bytes(src.nbytes(), chunks.chunk_bytes());
     let parts = Parts::of_at_most(src.nbytes(), bytes);
     let panics = Panics::from_now();
+    let (source, destination) = (Half::of(src)?, Half::of(dst)?);
     let ring = chunks.take_ring(&user, bytes);
+    let ring = ring.filter(|ring| source.comes_after(&destination, ring));
     let ring = ring.unwrap_or_else(|| Ring::new(chunks, &user, bytes));
+    let mut written = None;
     let staged = ring.sides(chunks_for(&parts), &user).and_then(|chunks| {
-        let (source, destination) = (Half::of(src)?, Half::of(dst)?);
         let copy = StagedCopy {
             source: &source,
             destination: &destination,
@@ -133,14 +137,16 @@ pub(crate) fn stage(dst: &Tensor, src: &Tensor, stream: &Stream) -> Result<(), E
         order::run_halves(stream, (src, reader), (dst, writer), || {
             let submitted = copy.submit(&parts);
             source.keep(&ring);
-            destination.keep(&ring);
+            written = destination.keep(&ring);
             submitted
         })
     });
     if panics.is_any() {
         process_state::leak(ring);
-    } else if staged.is_ok() {
-        // Only then the next copy on the stream comes behind this one.
+    } else if staged.is_ok()
+        && let Some(written) = written
+    {
+        ring.set_written(written);
         chunks.share_ring(&ring);
     }
     staged
@@ -190,12 +196,30 @@ impl Half {
         self.stream.wait_by(&other.carrier, event).map(drop)
     }
 
-    /// Keeps the ring until all that was submitted here is over. Where that cannot be known, the ring is leaked.
-    fn keep(&self, ring: &Arc<Ring>) {
+    /// Makes what comes later here wait until the last copy is out of the chunks. Whether it does, also where another
+    /// plugin breaks down.
+    fn comes_after(&self, other: &Self, ring: &Ring) -> bool {
+        let Some(written) = ring.written::<Event>() else {
+            return false;
+        };
+        // The last copy may fail: this one only needs its chunks. No thread of ours waits, since it may give up.
+        let (waiter, ignore) = (
+            (self.stream.device(), Some(&other.carrier)),
+            OnFailure::Ignore,
+        );
+        let waited = wait::wait(waiter, &written, ignore, |own| {
+            self.stream.wait_for_own(own)
+        });
+        matches!(waited, Ok(WaitMethod::Native | WaitMethod::HostEvent))
+    }
+
+    /// Keeps the ring until all that was submitted here is over, and gives the event at its end. Where that cannot be
+    /// known, the ring is leaked.
+    fn keep(&self, ring: &Arc<Ring>) -> Option<Event> {
         let (ring, releases) = (Arc::clone(ring), self.stream.device().plugin().releases());
         let kept = match self.stream.record().or_else(|_| self.stream.record()) {
             Ok(end) => {
-                let over = end.clone();
+                let (over, written) = (end.clone(), end.clone());
                 let release = Release::new(releases, move || match over.is_done() {
                     // A lost device may still use the chunks.
                     Err(error) if error.status() == Some(Status::DEVICE_LOST) => {
@@ -204,17 +228,18 @@ impl Half {
                     _over => drop(ring),
                 });
                 let then = Then::Release(release, Vec::new());
-                completion::after_on(Some(&self.carrier), end, then).map(drop)
+                completion::after_on(Some(&self.carrier), end, then).map(|_method| written)
             }
             Err(error) => {
                 process_state::leak(ring);
                 Err(error)
             }
         };
-        if let Err(error) = kept {
+        kept.inspect_err(|error| {
             let why = error.why();
             log::error!(target: "crossdock::memory", "chunks are leaked: {error}: {why}");
-        }
+        })
+        .ok()
     }
 }
 

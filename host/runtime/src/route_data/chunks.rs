@@ -105,7 +105,7 @@ impl Chunks {
         Some(ring)
     }
 
-    /// Lets the next copy by the ring's user take it, if it comes behind all copies that have used the ring.
+    /// Lets the next copy by the ring's user take it; [`Ring::written`] is known.
     pub(crate) fn share_ring(&self, ring: &Arc<Ring>) {
         self.rings().push(Arc::downgrade(ring));
     }

@@ -1,9 +1,12 @@
 //! The chunks of the pending copies on one stream between two devices.
 //!
-//! The copies use the chunks one after another in the order of that stream. Another stream never gets them: it would
-//! have to wait for whatever holds this one. Each copy keeps the ring until it is over on both devices. So the chunks
+//! The copies use the chunks one after another. The stream orders them, but not in every case: where its plugin breaks
+//! down it goes on although the work that it waits for still runs. So the next copy waits for the last one's
+//! [end](Ring::written) itself. Another stream never gets the chunks: it would have to wait for whatever holds this one.
+//! Each copy keeps the ring until it is over on both devices. So the chunks
 //! are idle again behind the last copy, whether the stream still exists by then or not.
 
+use std::any::Any;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crossdock_sdk::abi::Side;
@@ -23,6 +26,8 @@ pub(crate) struct Ring {
     devices: [(Arc<Plugin>, u32); 2],
     chunk_bytes: u64,
     chunks: Mutex<Vec<Chunk>>,
+    /// The event at the end of the last copy: behind it nothing uses the chunks. Only copies know its type.
+    written: Mutex<Option<Arc<dyn Any + Send + Sync>>>,
     home: Arc<Chunks>,
 }
 
@@ -42,6 +47,7 @@ impl Ring {
             devices: user.devices.map(device),
             chunk_bytes,
             chunks: Mutex::default(),
+            written: Mutex::default(),
             home: Arc::clone(home),
         })
     }
@@ -65,6 +71,22 @@ impl Ring {
             self.with_chunks(|chunks| chunks.push(chunk));
         }
         Ok(self.with_chunks(|chunks| chunks.iter().take(count).map(Chunk::side).collect()))
+    }
+
+    /// The event at the end of the last copy through the chunks.
+    pub(crate) fn written<E: Any + Send + Sync>(&self) -> Option<Arc<E>> {
+        let written = self.written.lock();
+        let written = written.unwrap_or_else(PoisonError::into_inner).clone();
+        written?.downcast().ok()
+    }
+
+    /// Remembers the event at the end of the last copy, before the ring is shared.
+    pub(crate) fn set_written<E: Any + Send + Sync>(&self, end: E) {
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = written.replace(Arc::new(end));
+        // After the lock: dropping an event calls a hook.
+        drop(written);
+        drop(before);
     }
 
     fn with_chunks<T>(&self, act: impl FnOnce(&mut Vec<Chunk>) -> T) -> T {
