@@ -304,7 +304,14 @@ impl Runtime {
         const OPERATION: &str = "retire a plugin";
         self.check_process(OPERATION)?;
         open_plugins::check_reentry(OPERATION)?;
+        // Before it is taken out: a wait for releases finds it in one of the two lists.
+        self.retired().push(Arc::downgrade(plugin));
         let Some(listing) = self.change(|registry| self.take_out(registry, plugin)) else {
+            let mut retired = self.retired();
+            let at = retired
+                .iter()
+                .rposition(|one| std::ptr::eq(one.as_ptr(), Arc::as_ptr(plugin)));
+            at.map(|at| retired.remove(at));
             let why = format!(
                 "`{}` is not registered in this runtime: retire it where it is",
                 plugin.name()
@@ -312,7 +319,6 @@ impl Runtime {
             return Err(Error::misuse(OPERATION, why));
         };
         self.0.shared.chunks().forget(plugin);
-        self.retired().push(Arc::downgrade(plugin));
         if !listing.retire() {
             return Ok(());
         }
