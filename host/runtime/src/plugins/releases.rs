@@ -4,6 +4,7 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -70,6 +71,11 @@ impl Release {
             let _within = Within::new(self.outstanding.number);
             give_back();
         }
+    }
+
+    /// Leaks what it would give back, where another count of leaks has it already.
+    pub(crate) fn leak_counted(mut self) {
+        let _leaked = ManuallyDrop::new(self.give_back.take());
     }
 }
 

@@ -9,9 +9,8 @@ use std::mem::ManuallyDrop;
 
 use crate::devices::device::Device;
 use crate::error::Error;
-use crate::plugins::releases::Outstanding;
+use crate::plugins::releases::Release;
 use crate::plugins::workers::Job;
-use crate::process::process_state;
 use crate::tensors::owner::{Pointer, log_failure};
 use crate::tensors::tensor::Tensor;
 
@@ -45,24 +44,31 @@ fn release(of: Tensor, ended: Result<(), Error>) {
     }
 }
 
+/// The same for one that those who wait for releases wait for, and so for what is released by it.
+fn release_later(release: Release, ended: Result<(), Error>) {
+    match ended {
+        Ok(()) => release.run(),
+        Err(error) => {
+            log_failure(&error);
+            release.leak_counted();
+        }
+    }
+}
+
 /// Lets the plugin's polling thread end it. Those who wait for releases wait for this too.
 fn unlock_later(device: &Device, of: Tensor, pointer: Pointer) {
     let plugin = device.plugin();
-    let place = Outstanding::new(plugin.releases());
     let worker = plugin.workers().releases.start("crossdock-release");
     let device = device.clone();
     // A poll that is dropped before the end leaks the memory, which is still locked.
-    let mut left = Some((ManuallyDrop::new(of), place));
+    let mut left = Some(Release::new(plugin.releases(), move || drop(of)));
     let poll = move || {
         let Some(ended) = try_unlock(&device, &pointer) else {
             return false;
         };
-        if let Some((of, place)) = left.take() {
+        if let Some(release) = left.take() {
             // The memory may be foreign, and its deleter may block.
-            let finish: Job = Box::new(move || {
-                release(ManuallyDrop::into_inner(of), ended);
-                drop(place);
-            });
+            let finish: Job = Box::new(move || release_later(release, ended));
             match &worker {
                 Some(worker) => worker.put_or_leak(finish),
                 None => finish(),
@@ -71,7 +77,6 @@ fn unlock_later(device: &Device, of: Tensor, pointer: Pointer) {
         true
     };
     if let Err(error) = plugin.workers().polls.poll_until_over(poll) {
-        process_state::count_leak();
         log_failure(&Error::exhausted("start a thread that polls", error));
     }
 }
