@@ -3,10 +3,11 @@
 #![expect(unsafe_code, reason = "keeps a memory in an atomic pointer")]
 
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use crate::devices::host_device;
 use crate::plugins::open_plugins;
+use crate::process::process_state;
 use crate::tensors::memory::Memory;
 
 /// The memory as this process has it, where it is host memory on which no work was running at the fork;
@@ -16,12 +17,41 @@ pub(crate) fn here(inherited: &Memory) -> &Memory {
     let mut memory = inherited;
     // What a child has in the place of its parent's memory, its own child inherits.
     while memory.is_inherited() {
+        let _deciding = (memory.here().get().is_none()).then(Deciding::begin);
         let Some(own) = memory.here().get_or_make(|| memory_of(memory)) else {
             return inherited;
         };
         memory = own;
     }
     memory
+}
+
+/// This thread decides what a child has in the place of its parent's memory, until this is dropped. One at a time: the
+/// look at a memory's work takes the lock of that, and another thread would take it for one that the fork left behind.
+struct Deciding;
+
+/// 0, or one more than the generation of the process in which a thread decides. One of an earlier process was left behind
+/// by the fork.
+static DECIDING: AtomicU64 = AtomicU64::new(0);
+
+impl Deciding {
+    fn begin() -> Self {
+        let here = u64::from(process_state::generation()) + 1;
+        let claim = |decided_in: u64| (decided_in != here).then_some(here);
+        while DECIDING
+            .fetch_update(Ordering::Acquire, Ordering::Relaxed, claim)
+            .is_err()
+        {
+            std::thread::yield_now();
+        }
+        Self
+    }
+}
+
+impl Drop for Deciding {
+    fn drop(&mut self) {
+        DECIDING.store(0, Ordering::Release);
+    }
 }
 
 /// What a child has in the place of an inherited memory. No lock, which a fork could leave behind.
