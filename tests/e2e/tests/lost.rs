@@ -1,12 +1,13 @@
 //! A device that is lost: every later call says so and which call noticed, and the other devices go on.
 #![expect(clippy::unwrap_used, reason = "a failure ends the test")]
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crossdock::{Device, Error, RouteChoice, RouteKind, Stream, Tensor};
-use crossdock_e2e::lending::{ALL, filled, layout, status};
+use crossdock::{Device, Error, RouteChoice, RouteKind, Stream, Tensor, counted_leaks};
+use crossdock_e2e::lending::{ALL, filled, layout, lent, status};
 use crossdock_e2e::simulated::Simulated;
-use crossdock_e2e::with_environment;
+use crossdock_e2e::{with_environment, with_faults};
 use crossdock_sdk::abi::Status;
 
 const LIMIT: Option<Duration> = Some(Simulated::LIMIT);
@@ -114,4 +115,28 @@ fn a_stream_of_another_device_that_waited_for_a_lost_one_is_not_lost() {
             );
         }
     }
+}
+
+#[test]
+fn memory_of_a_copy_that_a_device_was_lost_in_is_a_counted_leak() {
+    let name = "memory_of_a_copy_that_a_device_was_lost_in_is_a_counted_leak";
+    // The end of the work is recorded in two tries.
+    let faults = ["copy:1", "event_record:1", "event_record:2"];
+    let faults = faults.map(|call| format!("asynchronous.{call}=DEVICE_LOST"));
+    if !with_faults(name, &faults.join(",")) {
+        return;
+    }
+    let rig = Simulated::new();
+    let (source, is_back) = lent(&rig.runtime, None);
+    let device = rig.device("vpi:0");
+    let stream = Stream::new(&device).unwrap();
+    let copied = source.to_on(&device, DIRECT, &stream);
+    assert_eq!(status(&copied), Some(Status::DEVICE_LOST));
+    drop(source);
+    rig.runtime.wait_for_releases(LIMIT).unwrap();
+    assert!(
+        !is_back.load(Ordering::SeqCst),
+        "a part of the copy may be running"
+    );
+    assert!(counted_leaks() > 0);
 }

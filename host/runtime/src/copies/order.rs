@@ -16,7 +16,7 @@ use crate::hooks::panics::Panics;
 use crate::process::process_state;
 use crate::streams::event::Event;
 use crate::streams::internal_stream::InternalStream;
-use crate::streams::outstanding_work::{Access, Earlier, OutstandingWork, Work};
+use crate::streams::outstanding_work::{Access, Earlier, OutstandingWork, Unrecorded, Work};
 use crate::streams::stream::Stream;
 use crate::streams::wait::WaitMethod;
 use crate::tensors::memory::Memory;
@@ -149,11 +149,12 @@ impl<'a> Accesses<'a> {
         if let Some(internal) = on.as_ref().and_then(WorkStream::internal) {
             internal.note_unrecorded();
         }
+        let unrecorded = Unrecorded::new(why);
         for (memory, access) in self.each() {
             let stream = on.as_ref().and_then(WorkStream::callers_own);
             let entry = Work {
                 stream: stream.map(Stream::to_record_later),
-                end: Err(Arc::new(why.clone())),
+                end: Err(Arc::clone(&unrecorded)),
                 access: on.map_or(Access::Write, |_| access),
                 holds_memory: true,
                 unrecorded_on: on.as_ref().and_then(WorkStream::internal).cloned(),
@@ -370,8 +371,10 @@ fn remember_part(
     uses.iter_mut().for_each(|one| one.earlier.clear());
     match target.record(end) {
         Ok(()) => enter(target.callers_own(), end, &uses, true),
-        // Of a lost device nothing runs any more.
-        Err(why) if why.status() == Some(Status::DEVICE_LOST) => {}
+        // Nobody can tell whether the work of a lost device is over, and no later record says so.
+        Err(why) if why.status() == Some(Status::DEVICE_LOST) => {
+            accesses.remember_unrecorded(None, &why);
+        }
         Err(why) => accesses.remember_unrecorded(Some(target), &why),
     }
 }

@@ -47,7 +47,17 @@ impl Hooks {
         stream: StreamHandle,
         deadline: Deadline,
     ) -> Result<(), Error> {
-        match self.synchronize_stream(stream, deadline.left()) {
+        self.wait_until_over_by(stream, deadline, |wait| wait())
+    }
+
+    /// As [`Hooks::wait_until_over`]. The wait that may tell of a failure is made by `tell`.
+    pub(crate) fn wait_until_over_by(
+        &self,
+        stream: StreamHandle,
+        deadline: Deadline,
+        tell: impl FnOnce(&dyn Fn() -> Result<(), Error>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        match tell(&|| self.synchronize_stream(stream, deadline.left())) {
             // A failure of the work is told once; what is told again is one of the wait.
             Err(error) if error.status() != Some(Status::TIMEOUT) => {
                 self.synchronize_stream(stream, deadline.left())

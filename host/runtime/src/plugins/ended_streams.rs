@@ -15,7 +15,8 @@ use crate::error::Error;
 use crate::hooks::plugin_hooks::Hooks;
 use crate::plugins::stream_core::destroy;
 
-/// A plugin's streams that have ended and still have work. Those that were queried longest ago come first.
+/// A plugin's streams that have ended and may still have work. The newest is queried first, and then those that were
+/// queried longest ago.
 #[derive(Debug, Default)]
 pub(crate) struct EndedStreams(Mutex<VecDeque<Arc<Ended>>>);
 
@@ -34,15 +35,11 @@ impl EndedStreams {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Destroys a stream that nobody has in hand: now, or once its work is over.
-    pub(super) fn end(&self, hooks: &Hooks, device: u32, handle: StreamHandle) {
-        if is_over(hooks, handle) {
-            destroy(hooks, handle);
-        } else {
-            let ended = Arc::new(Ended { device, handle });
-            self.streams().push_back(ended);
-        }
-        self.destroy_idle(hooks);
+    /// Enters a stream that nobody has in hand. [`EndedStreams::destroy_idle`] destroys it once its work is over.
+    pub(super) fn enter(&self, device: u32, handle: StreamHandle) {
+        // The newest first, since it is likely to be idle.
+        let ended = Arc::new(Ended { device, handle });
+        self.streams().push_front(ended);
     }
 
     /// Destroys streams whose work is over by now, of a few that are queried.
@@ -71,8 +68,9 @@ impl EndedStreams {
         device: u32,
         deadline: Deadline,
     ) -> Result<(), Error> {
-        let mut of_device = self.streams().clone();
-        of_device.retain(|stream| stream.device == device);
+        // One of another device must not be kept here: the last one to have it destroys it.
+        let of_device = |stream: &&Arc<Ended>| stream.device == device;
+        let of_device: Vec<_> = self.streams().iter().filter(of_device).cloned().collect();
         let mut outcome = Ok(());
         for stream in of_device {
             let over = hooks.wait_until_over(stream.handle, deadline);

@@ -13,6 +13,7 @@ use crossdock_sdk::deadline::Deadline;
 use crate::error::Error;
 use crate::hooks::plugin_hooks::Hooks;
 use crate::plugins::stream_core::destroy;
+use crate::plugins::tellers::Tellers;
 
 /// A plugin's internal streams that nobody holds: idle ones, and ones whose work is still running.
 #[derive(Debug, Default)]
@@ -44,9 +45,14 @@ pub(crate) struct PooledStream {
     pub(crate) handle: StreamHandle,
     /// How many threads wait for it while it is in the pool.
     waiters: AtomicUsize,
+    tellers: Tellers,
 }
 
 impl PooledStream {
+    pub(crate) fn may_have_told(&self) -> bool {
+        self.tellers.may_have_told()
+    }
+
     fn is_awaited(&self) -> bool {
         self.waiters.load(Ordering::Acquire) > 0
     }
@@ -141,6 +147,7 @@ impl InternalStreams {
                 device,
                 handle: hooks.stream_create(device)?,
                 waiters: AtomicUsize::new(0),
+                tellers: Tellers::default(),
             }),
         };
         self.trim(hooks, device);
@@ -212,7 +219,10 @@ impl InternalStreams {
     ) -> Result<(), Error> {
         let mut outcome = Ok(());
         let mut wait_for = |awaited: Awaited<'_>| {
-            let over = hooks.wait_until_over(awaited.0.handle, deadline);
+            let PooledStream {
+                handle, tellers, ..
+            } = awaited.0;
+            let over = hooks.wait_until_over_by(*handle, deadline, |wait| tellers.tell(wait));
             outcome = std::mem::replace(&mut outcome, Ok(())).and(over);
         };
         // Before the others: one that is given back meanwhile is among those.

@@ -12,6 +12,7 @@
 //! | `internal_streams` | the pool of streams that the runtime makes for itself |
 //! | `live_objects` | native objects that are alive, with their memory |
 //! | `releases`, `stream_frees` | what is given back once no work uses it; what streams were told to free |
+//! | `tellers` | whether a stream may have told of a failure |
 //! | `lost_devices` | lost devices, with the call that noticed |
 //! | `peer_links` | what is known of the links between its devices |
 //! | `poller` | the thread that polls for what nothing notifies the host of |
@@ -42,4 +43,5 @@ pub(crate) mod stream_core;
 pub(crate) mod stream_frees;
 #[cfg(all(test, loom))]
 mod stream_frees_loom_tests;
+pub(crate) mod tellers;
 pub(crate) mod workers;

@@ -1,7 +1,7 @@
 //! A stream as its plugin knows it, whatever runtime asked for it.
 
 use std::mem::ManuallyDrop;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crossdock_sdk::abi::{Status, StreamHandle};
@@ -12,6 +12,7 @@ use crate::hooks::plugin_hooks::Hooks;
 use crate::hooks::waits::ask_until;
 use crate::plugins::plugin::Plugin;
 use crate::plugins::stream_frees::{Finish, SubmitLock, Submitting};
+use crate::plugins::tellers::Tellers;
 use crate::process::process_state;
 
 /// A stream of one device of a plugin. All runtimes have the same: callers of its hooks take the same
@@ -33,8 +34,7 @@ pub(crate) struct StreamCore {
     /// lock is taken under it, and where that plugin has no host events its holder blocks until the stream's
     /// earlier work is over.
     foreign_lock: Mutex<()>,
-    /// How many waits told of a failure of its work, or may be about to.
-    tellers: AtomicU64,
+    pub(crate) tellers: Tellers,
     /// How many counted [`Hold`]s there are.
     holders: AtomicUsize,
     /// Whether the last counted hold was dropped, and the plugin has the handle back. Set under the submit lock.
@@ -69,7 +69,8 @@ impl Hold {
         is_held.then(|| Self { core, counts: true })
     }
 
-    /// That of a call whose caller does not name the stream: the owner of a stream of others may end it meanwhile.
+    /// That of a call whose caller does not name the stream: the owner of a stream of others may end it meanwhile. None
+    /// for a stream that has ended, which is among its plugin's ended streams then.
     pub(super) fn uncounted_if_of_others(core: Arc<StreamCore>) -> Option<Self> {
         if core.is_of_others() {
             return Some(Self {
@@ -77,7 +78,11 @@ impl Hold {
                 counts: false,
             });
         }
-        Self::of(core)
+        let known = Arc::clone(&core);
+        Self::of(core).or_else(|| {
+            known.leave();
+            None
+        })
     }
 
     /// The same stream, which may end all the same.
@@ -150,7 +155,7 @@ impl StreamCore {
             origin,
             submit_lock: SubmitLock::default(),
             foreign_lock: Mutex::new(()),
-            tellers: AtomicU64::new(0),
+            tellers: Tellers::default(),
             holders: AtomicUsize::new(0),
             is_left: AtomicBool::new(false),
         };
@@ -162,22 +167,6 @@ impl StreamCore {
             };
         }
         Ok(core)
-    }
-
-    /// Waits by a hook that tells of a failure of the stream's work. With that the plugin forgets the
-    /// failure, and an event that is recorded later does not have it. So the wait is counted before.
-    pub(crate) fn tell(&self, wait: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
-        self.tellers.fetch_add(1, Ordering::AcqRel);
-        let told = wait();
-        if !told.as_ref().is_err_and(Error::is_failure_of_work) {
-            self.tellers.fetch_sub(1, Ordering::AcqRel);
-        }
-        told
-    }
-
-    /// Whether a failure of its work may have been told by now.
-    pub(crate) fn may_have_told(&self) -> bool {
-        self.tellers.load(Ordering::Acquire) != 0
     }
 
     /// Calls hooks that submit to this stream, one caller at a time.
@@ -214,12 +203,10 @@ impl StreamCore {
     /// Records where the stream is past what it was told to free so far, for those who wait for releases. If another call
     /// has the submit lock until the deadline, the note stays, and so does the place among the releases.
     pub(super) fn finish_frees(&self, deadline: Deadline) {
-        if self.submit_lock.is_noted() {
-            self.finish_frees_under(self.submitting_until(deadline));
+        if !self.submit_lock.is_noted() {
+            return;
         }
-    }
-
-    fn finish_frees_under(&self, submitting: Option<Submitting<'_>>) {
+        let submitting = self.submitting_until(deadline);
         let finish = |mut submitting: Submitting<'_>| Some(submitting.take_note()?(self.handle));
         // Called without the lock.
         if let Some(let_go_on) = submitting.and_then(finish) {
@@ -264,21 +251,34 @@ impl StreamCore {
     /// Ends a stream whose last counted hold was dropped; the device keeps its default stream. A stream of others may be
     /// gone from then on, and its vendor's context with it. So what is still to be put on it is put there now, and its
     /// plugin gives up what it keeps for it; a call that another thread is making is over when this returns.
+    ///
+    /// A wait for the device that finds the stream without holds calls this too: when it returns, a stream that was made
+    /// here is among the ended ones, whichever thread entered it.
     fn leave(&self) {
         let is_callable = !process_state::exiting() && !self.plugin.hooks().is_forked();
         if self.origin == Origin::Default || !is_callable {
             return;
         }
-        let submitting = self.submitting();
-        self.is_left.store(true, Ordering::Release);
-        self.finish_frees_under(submitting);
+        let (hooks, ended) = (self.plugin.hooks(), self.plugin.ended_streams());
+        let mut submitting = self.submitting();
+        if self.is_left.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let note = submitting.as_mut().and_then(Submitting::take_note);
+        let let_go_on = note.map(|finish| finish(self.handle));
+        // The last call of a hook with a stream that was made here was the one above: others may destroy it now.
+        if !self.is_of_others() {
+            ended.enter(self.device, self.handle);
+        }
+        drop(submitting);
+        if let Some(let_go_on) = let_go_on {
+            let_go_on();
+        }
         self.plugin.streams().forget(self);
-        // From now on no hook is called with it, but for one that was made here and still has work.
         if self.is_of_others() {
-            destroy(self.plugin.hooks(), self.handle);
+            destroy(hooks, self.handle);
         } else {
-            let ended = self.plugin.ended_streams();
-            ended.end(self.plugin.hooks(), self.device, self.handle);
+            ended.destroy_idle(hooks);
         }
     }
 

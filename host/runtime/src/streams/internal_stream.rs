@@ -103,6 +103,13 @@ impl InternalStream {
         hooks.event_record(event.handle(), self.handle)
     }
 
+    /// Whether a wait for the device may have been told of a failure of its work, which an event that is recorded later
+    /// does not have.
+    pub(crate) fn may_have_told(&self) -> bool {
+        let pooled = self.pooled.as_ref();
+        pooled.is_some_and(|pooled| pooled.may_have_told())
+    }
+
     /// Lets waits for the device find it while it is kept, because the end of its work could not be recorded.
     pub(crate) fn note_unrecorded(&self) {
         let streams = self.device.plugin().internal_streams();

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use crossdock_sdk::abi::{Status, StreamHandle};
 
-use crate::Device;
 use crate::hooks::waits;
 use crate::streams::internal_stream::InternalStream;
 use crate::test_plugins::test_plugin_streams::{self, Given, Step, given};
+use crate::{Device, Stream};
 
 /// The two devices of plugin `N`, and what the plugin gives.
 fn devices<const N: usize>() -> ([Device; 2], &'static Given) {
@@ -233,4 +233,18 @@ fn a_stream_that_is_too_many_ends_though_its_host_function_has_yet_to_return() {
     last.give_back();
     let is_live = given.live().contains_key(&handle);
     assert!(!is_live, "later nobody may come to end it");
+}
+
+#[test]
+fn a_device_waits_for_a_stream_whose_last_handle_is_being_dropped() {
+    let ([device, _], given) = devices::<71>();
+    let stream = Stream::new(&device).unwrap();
+    let handle = *given.live().keys().last().unwrap();
+    given.busy.store(handle, SeqCst);
+    // The plugin is asked about the stream in the course of the drop.
+    let waits: Step = Arc::new(move || device.synchronize(None).unwrap());
+    *given.in_stream_query.lock().unwrap() = Some(waits);
+    drop(stream);
+    let awaited = given.awaited.lock().unwrap().clone();
+    assert!(awaited.contains(&handle), "{awaited:?}");
 }

@@ -35,8 +35,8 @@ pub(crate) struct Work {
     /// work has no end.
     pub(crate) stream: Option<Stream>,
     /// Happens when the work is over. An error: why there is no such event. Without a stream to record it on
-    /// nobody will ever tell. Clones share the error, by which work without an event is known again.
-    pub(crate) end: Result<Event, Arc<Error>>,
+    /// nobody will ever tell.
+    pub(crate) end: Result<Event, Arc<Unrecorded>>,
     pub(crate) access: Access,
     /// Whether memory of others has to outlive the work: not where the work is the producer's, who
     /// keeps the memory. What is this library's to give back outlives all work.
@@ -46,6 +46,45 @@ pub(crate) struct Work {
     /// The ends of other streams' work on the memory for which its own stream waits even where another
     /// plugin breaks down.
     pub(crate) after: Vec<Event>,
+}
+
+/// Why the end of some work could not be recorded. All memories that the work uses share it, and know the work again by
+/// it.
+#[derive(Debug)]
+pub(crate) struct Unrecorded {
+    why: Arc<Error>,
+    /// Events that were recorded behind the work later: one for the memories that it writes, and one for those that it
+    /// only reads. Locked over the call that records one: two threads must not submit to an internal stream at once.
+    behind: Mutex<[Option<Event>; 2]>,
+}
+
+impl Unrecorded {
+    pub(crate) fn new(why: &Error) -> Arc<Self> {
+        Arc::new(Self {
+            why: Arc::new(why.clone()),
+            behind: Mutex::default(),
+        })
+    }
+
+    /// The event behind the work, recorded now on the stream that it is on unless it was before; none where there is no
+    /// such stream, or it cannot.
+    fn behind(&self, work: &Work) -> Option<Event> {
+        let mut behind = self.behind.lock().unwrap_or_else(PoisonError::into_inner);
+        let [reads, writes] = &mut *behind;
+        let is_write = work.access.is_write();
+        let behind = if is_write { writes } else { reads };
+        if behind.is_none() {
+            let event = work.record_later()?;
+            // The stream told of a failure, perhaps of this work's: the event says only that the work is over, and not
+            // how it ended. A read that failed left the content as it was.
+            if is_write && work.may_have_told() {
+                event.carry(&self.why);
+            }
+            event.poll_later();
+            *behind = Some(event);
+        }
+        behind.clone()
+    }
 }
 
 /// What the work does to the memory, or what the next work is going to do.
@@ -97,6 +136,13 @@ impl Work {
         recorded.ok()
     }
 
+    /// Whether the stream that it is on may have told of a failure.
+    fn may_have_told(&self) -> bool {
+        let (stream, internal) = (self.stream.as_ref(), self.unrecorded_on.as_ref());
+        stream.is_some_and(Stream::may_have_told)
+            || internal.is_some_and(|internal| internal.may_have_told())
+    }
+
     /// Gives work its end, for which its stream is no longer kept.
     fn set_end(&mut self, end: &Event) {
         self.end = Ok(end.clone());
@@ -146,7 +192,7 @@ impl Work {
     /// # Errors
     /// Why there is none.
     pub(crate) fn event(self) -> Result<Event, Error> {
-        self.end.map_err(|why| Error::clone(&why))
+        self.end.map_err(|unrecorded| Error::clone(&unrecorded.why))
     }
 }
 
@@ -160,7 +206,7 @@ impl OutstandingWork {
         if self.is_inherited() {
             return vec![Work {
                 stream: None,
-                end: Err(Arc::new(Error::Forked {
+                end: Err(Unrecorded::new(&Error::Forked {
                     operation: "use a tensor that had work when the process was forked",
                 })),
                 access: Access::Write,
@@ -178,18 +224,12 @@ impl OutstandingWork {
     /// The work with an end where it has none yet, because the stream could not record one. What is
     /// recorded later on the stream comes later than the work.
     fn recorded(&self, mut work: Work) -> Work {
-        if let Err(why) = &work.end
-            && let Some(event) = work.record_later()
+        if let Err(unrecorded) = &work.end
+            && let Some(event) = unrecorded.behind(&work)
         {
-            // The stream told of a failure, perhaps of this work's: the event says only that the work is
-            // over, and not how it ended. A read that failed left the content as it was.
-            let has_told = work.stream.as_ref().is_some_and(Stream::may_have_told);
-            if work.access.is_write() && has_told {
-                event.carry(why);
-            }
-            event.poll_later();
             // Once and for all: the next event would come after what is on the stream by then.
-            let is_it = |old: &&mut Work| matches!(&old.end, Err(its) if Arc::ptr_eq(its, why));
+            let is_it =
+                |old: &&mut Work| matches!(&old.end, Err(its) if Arc::ptr_eq(its, unrecorded));
             // Dropped after the lock: a stream that was kept for this may end with it.
             let mut kept = Vec::new();
             for old in self.works().iter_mut().filter(is_it) {

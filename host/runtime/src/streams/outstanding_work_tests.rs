@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-use crossdock_sdk::abi::Status;
+use crossdock_sdk::abi::{Status, StreamHandle};
 use crossdock_sdk::dlpack::{AxisSlice, Dtype, Layout};
 
 use crate::copies::order::{self, Accesses};
 use crate::error::Error;
 use crate::hooks::waits;
-use crate::streams::outstanding_work::{Access, Earlier, OutstandingWork, Work};
+use crate::streams::internal_stream::InternalStream;
+use crate::streams::outstanding_work::{Access, Earlier, OutstandingWork, Unrecorded, Work};
 use crate::test_plugins::test_plugin_streams::{self, Given, given};
 use crate::{Device, Event, Runtime, Stream, Tensor};
 
@@ -308,7 +309,7 @@ fn a_write_of_which_nobody_can_tell_when_it_is_over_is_told_as_such() {
     let [read, written] = events(&device);
     let why = Error::misuse("record an event", "a reason");
     let unknown = Work {
-        end: Err(Arc::new(why)),
+        end: Err(Unrecorded::new(&why)),
         ..work(None, &read, Access::Write)
     };
     let outstanding = OutstandingWork::default();
@@ -378,4 +379,51 @@ fn a_failure_that_another_thread_is_told_meanwhile_is_not_lost() {
             .outstanding()
             .replace(&ends(whole.memory().outstanding()));
     }
+}
+
+/// Work on a stream of ours whose end could not be recorded, in so many memories.
+fn unrecorded<const COUNT: usize>(device: &Device) -> ([OutstandingWork; COUNT], StreamHandle) {
+    let stream = Arc::new(InternalStream::take(device).unwrap());
+    stream.note_unrecorded();
+    let why = Unrecorded::new(&Error::misuse("record an event", "a reason"));
+    let memories = std::array::from_fn(|_| {
+        let outstanding = OutstandingWork::default();
+        let entry = Work {
+            stream: None,
+            end: Err(Arc::clone(&why)),
+            access: Access::Write,
+            holds_memory: true,
+            unrecorded_on: Some(Arc::clone(&stream)),
+            after: Vec::new(),
+        };
+        outstanding.enter(entry, &[]);
+        outstanding
+    });
+    (memories, stream.handle())
+}
+
+#[test]
+fn work_whose_end_is_recorded_later_has_one_end_for_all_its_memories() {
+    let (device, _) = device::<72>();
+    let ([one, other], _) = unrecorded(&device);
+    let (of_one, of_other) = std::thread::scope(|scope| {
+        let of_one = scope.spawn(|| ends(&one));
+        let of_other = ends(&other);
+        (of_one.join().unwrap(), of_other)
+    });
+    assert!(
+        of_one.len() == 1 && of_one == of_other,
+        "{of_one:?} {of_other:?}"
+    );
+}
+
+#[test]
+fn a_failure_that_a_wait_for_the_device_took_is_told_to_readers() {
+    let (device, given) = device::<76>();
+    let ([written], stream) = unrecorded(&device);
+    given.failed.store(stream.raw(), SeqCst);
+    device.synchronize(None).unwrap();
+    assert_eq!(given.failed.load(SeqCst), 0, "the plugin has told of it");
+    let read = written.synchronize(Access::Read, Some(LIMIT));
+    assert!(read.unwrap_err().why().contains("a reason"));
 }

@@ -44,6 +44,8 @@ impl Stream {
     /// [`Error::Hook`]; `UNSUPPORTED` where the plugin has no streams, `RETIRED` where it was
     /// retired.
     pub fn new(device: &Device) -> Result<Self, Error> {
+        // First: in the child of a fork a thread that the child does not have may hold the locks below.
+        device.hooks().check_called("stream_create")?;
         device.check_listed("stream_create")?;
         device.check_not_lost("stream_create")?;
         device.plugin().ended_streams().destroy_idle(device.hooks());
@@ -228,6 +230,7 @@ impl Stream {
     pub fn synchronize(&self, limit: Option<Duration>) -> Result<(), Error> {
         let hooks = self.device().hooks();
         self.0
+            .tellers
             .tell(|| hooks.synchronize_stream(self.0.handle, limit))
     }
 
@@ -251,7 +254,7 @@ impl Stream {
             Err(error) if error.is_failure_of_work() => {
                 // Whoever waits for the stream itself is not told again.
                 let (hooks, at_once) = (self.device().hooks(), Some(Duration::ZERO));
-                let told = self.0.tell(|| {
+                let told = self.0.tellers.tell(|| {
                     self.with_submit_lock(|handle| hooks.synchronize_stream(handle, at_once))
                 });
                 drop(told);
@@ -291,7 +294,7 @@ impl Stream {
     /// Whether [`Stream::synchronize`] may have told of a failure, of which later work on it hears
     /// no more then.
     pub(crate) fn may_have_told(&self) -> bool {
-        self.0.may_have_told()
+        self.0.tellers.may_have_told()
     }
 
     /// Whether others own it.

@@ -442,15 +442,15 @@ fn a_wait_counts_as_one_that_told_from_its_beginning_and_later_only_where_it_did
     let stream = Stream::new(&device).unwrap();
     let core = device.plugin().streams().of(0).remove(0);
     let tells_of_none = || {
-        assert!(core.may_have_told(), "it may have told by now");
+        assert!(core.tellers.may_have_told(), "it may have told by now");
         Ok(())
     };
-    core.tell(tells_of_none).unwrap();
-    assert!(!core.may_have_told());
+    core.tellers.tell(tells_of_none).unwrap();
+    assert!(!core.tellers.may_have_told());
     given.failed.store(core.handle.raw(), SeqCst);
     assert!(stream.synchronize(None).is_err());
     stream.synchronize(None).unwrap();
-    assert!(core.may_have_told(), "once and for all");
+    assert!(core.tellers.may_have_told(), "once and for all");
 }
 
 #[test]
