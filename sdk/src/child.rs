@@ -65,7 +65,8 @@ impl Child {
         Self::spawn(command, false)
     }
 
-    /// Starts a child that leads a process group of its own: a signal reaches the whole group.
+    /// Starts a child that leads its own process group. [`Child::kill`] kills the whole group only if this
+    /// program called [`reap_alone`].
     ///
     /// # Errors
     /// As [`Command::spawn`].
@@ -82,8 +83,8 @@ impl Child {
         })
     }
 
-    /// Waits until the child has ended, and returns whether it has. It stays unreaped, so that its group
-    /// can still be killed.
+    /// Waits up to `limit` for the child to end (`None`: no limit). Returns whether it ended. The child stays
+    /// unreaped, so that its group can still be killed.
     ///
     /// # Errors
     /// What the system says of the wait.
@@ -109,7 +110,8 @@ impl Child {
         !matches!(self.wait(UNREAPED), Ok(None))
     }
 
-    /// Kills the child, and the group that it leads; a process that has ended is left alone.
+    /// Kills the child. If this program called [`reap_alone`], also kills the group that the child leads, even
+    /// after the child ended. Without pidfds and without [`reap_alone`], does nothing.
     pub fn kill(&self) {
         let is_ours = REAPS_ALONE.load(Ordering::Relaxed) && self.wait(UNREAPED).is_ok();
         if is_ours && self.leads_group {

@@ -12,8 +12,8 @@ use std::mem::MaybeUninit;
 use std::ptr;
 use std::thread::{Builder, JoinHandle, Scope, ScopedJoinHandle};
 
-/// The signals of faults: what a thread's own mistakes raise. The system ends the process when a thread causes one that it blocks, without the
-/// program's handler.
+/// The signals that a thread's own faults raise. They stay unblocked: if a thread causes a fault while it blocks the
+/// signal, the kernel kills the process without calling the program's handler.
 pub const FAULTS: [c_int; 6] = [
     libc::SIGSEGV,
     libc::SIGBUS,
@@ -23,7 +23,7 @@ pub const FAULTS: [c_int; 6] = [
     libc::SIGSYS,
 ];
 
-/// A thread to start. From its first instruction on it blocks all signals but those of faults.
+/// Configures and starts a thread that blocks all signals except [`FAULTS`] from its first instruction.
 ///
 /// ```
 /// use crossdock_sdk::threads::Thread;
@@ -48,7 +48,7 @@ impl Thread {
         Self(self.0.stack_size(bytes))
     }
 
-    /// Starts it.
+    /// Starts the thread.
     ///
     /// # Errors
     /// The system cannot start another thread. `run` was dropped.
@@ -60,7 +60,7 @@ impl Thread {
         self.0.spawn(run)
     }
 
-    /// Starts it in a scope, which waits for its end.
+    /// Starts the thread in a scope, which joins it.
     ///
     /// # Errors
     /// As [`Thread::spawn`].
@@ -79,7 +79,7 @@ impl Thread {
 pub struct SignalMask(libc::sigset_t);
 
 impl SignalMask {
-    /// That of the calling thread.
+    /// Returns the mask of the calling thread.
     #[must_use]
     pub fn current() -> Self {
         let mut mask = MaybeUninit::<libc::sigset_t>::zeroed();
@@ -99,7 +99,7 @@ impl SignalMask {
         FAULTS.into_iter().fold(all, Self::without)
     }
 
-    /// The same without this signal, if it is one.
+    /// Removes `signal` from the mask. A number that is not a signal is ignored.
     #[must_use]
     pub fn without(mut self, signal: c_int) -> Self {
         // SAFETY: a set of ours; a number that is not a signal is refused.
@@ -107,7 +107,7 @@ impl SignalMask {
         self
     }
 
-    /// Makes it the calling thread's mask, until the result is dropped on the same thread.
+    /// Sets the calling thread's mask. Dropping the result, on the same thread, restores the previous mask.
     pub fn swap(self) -> Swapped {
         let mut before = Self::current();
         // SAFETY: a set that was made, and room for the one before it.

@@ -1,4 +1,4 @@
-# Decides whether this version serves a request: a range that contains it, or the same major and no newer minor.
+# Accepts a request if its range contains this version, or if it names the same major version and is not newer.
 set(PACKAGE_VERSION "@VERSION@")
 set(PACKAGE_VERSION_COMPATIBLE FALSE)
 # A project without a language has no pointers.

@@ -13,8 +13,8 @@ use crate::promise::Promises;
 #[derive(Debug, Default)]
 pub(crate) struct HostWaits {
     pending: Mutex<Promises>,
-    /// Shared by threads that submit waits, exclusive to a thread that records a marker: a marker is recorded in front
-    /// of each wait that its thread did not see. Held over the call of the driver.
+    /// Read-locked to submit a wait, write-locked to record a marker, and held during the driver call. So a marker is
+    /// never queued behind a wait that its thread did not see in `pending`.
     order: RwLock<()>,
 }
 
@@ -38,8 +38,8 @@ impl HostWaits {
         self.submit(&device.pending(), wait)
     }
 
-    /// Records a marker on a stream that waits for the host events `own`. Calls nothing while another stream waits for
-    /// another pending one, or may be about to.
+    /// Records a marker on a stream that itself waits for the host events `own`. Returns `None`, without calling
+    /// `record`, if a stream waits for any other pending host event or a wait is being submitted.
     pub(crate) fn record_marker<T>(&self, own: &Promises, record: impl FnOnce() -> T) -> Option<T> {
         // This thread never waits for one that submits a wait: the driver may block that one.
         let _order = match self.order.try_write() {

@@ -118,7 +118,8 @@ impl<V: Vendor> Stream<V> {
         Ok(is_over)
     }
 
-    /// An event at the present end that outlives the stream, and its context; none where all is over.
+    /// Records an event at the stream's current end that outlives the stream and its context. `None` if the stream is
+    /// idle.
     pub(crate) fn end_for_good(
         &self,
         operation: &'static str,
@@ -195,8 +196,8 @@ impl<V: Vendor> Stream<V> {
         }
     }
 
-    /// How far the work is, as the driver answers: of the stream, or of its last marker while later markers may stand
-    /// behind a host event. Refused while the stream is captured.
+    /// Queries the progress of the stream, or of its last marker if later markers may be queued behind a host event.
+    /// Fails while the stream is captured.
     fn look(
         &self,
         operation: &'static str,

@@ -14,8 +14,8 @@ pub(crate) fn fault_of(platform: &str) -> Option<String> {
     // `PoCL` has just tried to make the folder.
     (platform == "Portable Computing Language" && !is_writable(&folder)).then(|| {
         format!(
-            "the OpenCL platform `{platform}` has no device because its cache folder `{}` cannot be written; \
-             set POCL_CACHE_DIR to a folder that can",
+            "the OpenCL platform `{platform}` has no device because its cache folder `{}` is not writable; \
+             set POCL_CACHE_DIR to a writable folder",
             folder.display()
         )
     })

@@ -310,10 +310,10 @@ typedef struct xd_register_hooks {
      */
     xd_status (*register_host)(xd_plugin_handle plugin, uint32_t device, void *pointer,
                                uint64_t size, xd_plugin_error **error);
-    /** Undoes `register_host`. What was adopted of the memory stays adopted. Work that uses the memory may be
-     * in flight, since another thread may submit some meanwhile: it is made all the same. While such work
-     * needs the lock, this answers `XD_NOT_READY`: the memory stays registered, and the host calls again later.
-     * A plugin that cannot query that work waits for it instead, which delays other releases of its memory.
+    /** Undoes `register_host`. Adopted memory stays adopted. The host may call this while work that uses the
+     * memory is in flight, because another thread can submit work at any time. While such work needs the memory
+     * locked, the hook returns `XD_NOT_READY`: the memory stays registered, and the host calls again later. A
+     * plugin that cannot query that work blocks until it is over, which delays other releases of the plugin.
      *
      * Nobody can tell whether work of a lost device is over. So this fails for a lost device, and for another
      * one where a lost one locked the memory or may still work with it: it stays registered, and the caller

@@ -294,12 +294,13 @@ pub trait Register: Plugin {
         pointer: *mut c_void,
         size: u64,
     ) -> Result<(), Error>;
-    /// Undoes it. What was adopted of the memory stays adopted. Work on this memory may be in flight, and is
-    /// made all the same: a plugin that cannot query it waits for it, and never for other work.
+    /// Ends the registration. Adopted memory stays adopted. Work on this memory may be in flight: return
+    /// `NOT_READY` while it needs the memory locked, and the host calls again later. A plugin that cannot query
+    /// that work waits for it instead, but never for other work.
     ///
     /// # Errors
-    /// `NOT_OWNER`; `NOT_READY` while work on the memory needs the lock; `DEVICE_LOST` where the device is lost, or a lost one locked the memory or may still work
-    /// with it: it stays registered.
+    /// `NOT_OWNER`; `NOT_READY`; `DEVICE_LOST` if the device is lost, or if a lost device locked the memory or may
+    /// still use it: the memory then stays registered.
     fn unregister_host(&self, device: u32, pointer: *mut c_void) -> Result<(), Error>;
 }
 

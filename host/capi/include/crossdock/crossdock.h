@@ -459,12 +459,15 @@ typedef struct xd_move_options {
      */
     xd_memory_kind kind;
     uint32_t reserved;
-    /** The stream in whose order it is moved, of any device; NULL: it is done when the function returns.
-     * A copy does not wait, neither on a direct route nor through host memory. There are three exceptions:
-     * a copy of more than 1 GiB through host memory, a copy through host memory where a device has no
-     * streams, host events or host functions, and an alias that is adopted or mapped. These wait for work on
-     * the stream, without a limit: do not hold it by an event that this thread completes.
-     * ::xd_tensor_explain reports which it is.
+    /** The stream, of any device, that orders the move. NULL: the move is done when the function returns.
+     * With a stream, a copy returns without waiting, on a direct route and through host memory, except:
+     * - a copy through host memory of more than 1 GiB, which waits for its oldest parts;
+     * - a copy through host memory if a device lacks streams, host events or host functions;
+     * - a copy of a tensor that is not compact, on a wrapped queue of another OpenCL context;
+     * - an alias that is adopted or mapped.
+     *
+     * These wait for work on the stream, without a time limit. If the stream waits for an event that only
+     * this thread can complete, the call deadlocks. ::xd_tensor_explain reports whether a call waits.
      */
     const xd_stream *stream;
 } xd_move_options;
@@ -1145,10 +1148,10 @@ xd_error *xd_tensor_read(const xd_tensor *tensor, void *bytes, uint64_t size);
 xd_error *xd_tensor_write(const xd_tensor *tensor, const void *bytes, uint64_t size);
 
 /** \brief Replaces the elements by those of a tensor of the same shape and dtype on any device.
- * \param[in] stream  NULL: it is done when this returns. Else it is done in the stream's order. A
- *                    copy that cannot be put on the stream (see \ref xd_move_options; with a queue
- *                    of another OpenCL context all but a compact one) waits for the work on it first,
- *                    without a limit, and is done when this returns.
+ * \param[in] stream  NULL: the copy is done when this returns. Otherwise it runs in the stream's order;
+ *                    \ref xd_move_options lists the copies that wait. Of these, a copy of more than 1 GiB
+ *                    through host memory waits for its oldest parts only. Any other first waits for the
+ *                    work on the stream, without a time limit, and is done when this returns.
  */
 xd_error *xd_tensor_copy_from(const xd_tensor *tensor, const xd_tensor *source,
                               const xd_stream *stream);
@@ -1164,9 +1167,9 @@ xd_error *xd_tensor_fill(const xd_tensor *tensor, const void *pattern, uint64_t 
 
 /**
  * \brief The same values on a device.
- * \param[in] options  NULL: the best route, a copy where it is needed, done when this returns. With a
- *                     stream, most copies do not wait (see \ref xd_move_options), and `XD_COPY_ALWAYS`
- *                     always takes a copy.
+ * \param[in] options  NULL: the best route, a copy only if required, done when this returns. With a
+ *                     stream, most copies do not wait; \ref xd_move_options lists the exceptions.
+ *                     `XD_COPY_ALWAYS` never takes an alias.
  * \param[out] moved   A tensor that shares memory with the first where the route is an alias.
  * \param[out] route   The route that was taken; NULL: it is not wanted.
  * \return `XD_ERROR_REFUSED` with the reason why each route does not work; `XD_ERROR_COPY_REQUIRED`; `XD_UNSUPPORTED`

@@ -14,7 +14,7 @@ pub(crate) enum FileError {
     Header(#[source] io::Error),
     #[error("its array takes {bytes} bytes after the header; the file ends before")]
     Short { bytes: u64 },
-    #[error("its elements are records; only plain numbers travel")]
+    #[error("its elements are records; only plain numeric dtypes are supported")]
     Records,
     #[error("its dtype `{dtype}` is big-endian; only little-endian numbers travel")]
     BigEndian { dtype: String },

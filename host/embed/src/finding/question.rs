@@ -1,7 +1,7 @@
-//! A question to a Python, as a program that it runs.
+//! Queries a Python interpreter by running a program in it.
 //!
-//! The answer stands between marks, because a start file of the environment may print. A complete answer counts:
-//! the host may reap every child itself, so the exit status can be lost.
+//! Markers enclose the answer, because a startup file of the environment may print. A complete answer counts even
+//! without an exit status, which is lost if the host reaps all children.
 
 use std::io;
 use std::process::Command;

@@ -150,11 +150,12 @@ class Tensor:
         copy: builtins.bool | None = None,
         non_blocking: builtins.bool = False,
     ) -> Tensor:
-        """The same values on `device`; with a stream a copy does not wait.
+        """Moves or copies the tensor to `device`. With a stream, a copy returns without waiting.
 
-        Exceptions are a copy of more than 1 GiB through host memory, a device without streams, host events or
-        host functions, and an alias that is adopted or mapped. These wait for work on the stream: do not hold
-        it by an event that this thread completes.
+        Exceptions are a copy through host memory of more than 1 GiB, or if a device lacks streams, host events
+        or host functions; a copy of a tensor that is not compact, on a wrapped queue of another OpenCL context;
+        and an alias that is adopted or mapped. These wait for work on the stream, and deadlock if the stream
+        waits for an event that only this thread can complete.
         """
     def to_device(
         self, device: _DeviceLike, /, *, stream: _StreamLike | None = None

@@ -74,7 +74,7 @@ class Head:
             entries[key] = entry[{b"fortran_order": "order"}.get(key, key.decode())]
         if text[:1] != b"{" or text[at:].strip(_SPACES) != b"}" or len(entries) < 3 or None in entries.values():
             if b"[" in text[at : at + 20]:
-                raise ValueError("its elements are records; only plain numbers travel")
+                raise ValueError("its elements are records; only plain numeric dtypes are supported")
             raise ValueError(f"its header is not that of an array: {text[:200]!r}")
         self.dtype = _numpy_dtype(entries[b"descr"].decode("latin-1"))
         self.is_fortran = entries[b"fortran_order"] == b"True"
@@ -97,7 +97,7 @@ def _shape(text: bytes, has_longs: bool) -> tuple[int, ...]:
         parts.pop()
     extents = [_EXTENT.fullmatch(part) for part in parts]
     if not is_tuple or not all(extent and (has_longs or not extent[2]) for extent in extents):
-        raise ValueError(f"its shape is ({text[:200].decode('latin-1')})")
+        raise ValueError(f"its header has an invalid shape: ({text[:200].decode('latin-1')})")
     return tuple(int(extent[1]) for extent in extents if extent)
 
 
@@ -105,9 +105,9 @@ def _numpy_dtype(text: str) -> xd.Dtype:
     order = text[:1] if text[:1] in "<>|=" else ""
     name = TYPES.get(text.removeprefix(order))
     if name is None:
-        raise ValueError(f"its elements are {text!r}; only plain numbers travel")
+        raise ValueError(f"its dtype {text!r} is not supported; only plain numeric dtypes are")
     if order == ">" and not text.endswith("1"):
-        raise ValueError(f"its elements are {text!r}, big-endian: save it in this byte order first")
+        raise ValueError(f"its dtype {text!r} is big-endian: save the array as little-endian first")
     return xd._dtype(name)
 
 
@@ -164,7 +164,7 @@ def npz_file(file: BinaryIO, pages: memoryview) -> Members:
                 except Exception as error:
                     found[name] = _why_broken(error)
     except Exception as error:
-        raise ValueError(f"it is no whole archive: {_why_broken(error)}") from error
+        raise ValueError(f"it is not a complete zip archive: {_why_broken(error)}") from error
     return Members(file.name, found)
 
 
@@ -197,7 +197,7 @@ def _member_begin(pages: memoryview, offset: int) -> int:
     """Where the bytes of a stored member begin: behind its own header, name and extra field."""
     header = bytes(pages[offset : offset + 30])
     if header[:4] != b"PK\3\4":
-        raise ValueError("it is not where the archive says")
+        raise ValueError("its offset in the archive directory is wrong")
     lengths: tuple[int, int] = struct.unpack("<HH", header[26:])
     return offset + 30 + sum(lengths)
 

@@ -32,7 +32,7 @@ def safetensors_file(file: BinaryIO, pages: memoryview) -> dict[str, Tensor]:
 
     (length,) = struct.unpack("<Q", file.read(8))
     if length > min(len(pages) - 8, _LONGEST_HEADER):
-        raise ValueError("its header is cut off, or longer than such a file may have")
+        raise ValueError(f"its header is truncated, or longer than {_LONGEST_HEADER} bytes")
     text = file.read(length).decode("utf-8")
     header = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_number)
     metadata = header.pop("__metadata__", None)
@@ -66,7 +66,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_number(text: str) -> NoReturn:
-    raise ValueError(f"its header has {text}, which JSON has not")
+    raise ValueError(f"its header contains {text}, which is not valid JSON")
 
 
 def _range(name: str, entry: Any) -> tuple[int, int]:
@@ -78,7 +78,8 @@ def _range(name: str, entry: Any) -> tuple[int, int]:
         raise ValueError(f"`{name}` has a shape or offsets that are not whole numbers")
     bits = math.prod(shape) * xd._dtype(_DTYPES[dtype]).bits
     if bits != 8 * (end - begin):
-        raise ValueError(f"`{name}` has {bits} bits, not those of the bytes {begin} to {end}")
+        has = 8 * (end - begin)
+        raise ValueError(f"`{name}` needs {bits} bits, but its data_offsets {begin} to {end} hold {has}")
     return begin, end
 
 
@@ -90,7 +91,7 @@ def safetensors_parts(tensors: Mapping[str, Any]) -> Iterator[bytes]:
 
     found = {name: asarray(value) for name, value in tensors.items()}
     if "__metadata__" in found:
-        raise ValueError("`__metadata__` is no name of a tensor in .safetensors files: choose another")
+        raise ValueError("`__metadata__` is reserved in .safetensors files: choose another tensor name")
     header, end = {}, 0
     # Wide elements first, so that each tensor is aligned.
     order = sorted(found, key=lambda name: (-found[name].dtype.bits, name))
@@ -100,7 +101,7 @@ def safetensors_parts(tensors: Mapping[str, Any]) -> Iterator[bytes]:
             raise ValueError(f"`{name}`: .safetensors files have no dtype {tensor.dtype}")
         if tensor._padded:
             raise ValueError(
-                f"`{name}`: .safetensors files have elements packed, and here each takes a byte: save "
+                f"`{name}`: .safetensors files need packed elements; this tensor uses one byte for each: save "
                 f'`xd.asarray(x.tolist(), dtype="{tensor.dtype}")`'
             )
         begin, end = end, end + tensor.nbytes

@@ -15,7 +15,7 @@ use crate::dlpack::vectorcall::names;
 pub(crate) fn reject_negated(x: &Bound<'_, PyAny>) -> PyResult<()> {
     if traits_of(x)?.has_sign_bits && is_set(x, &names(x.py())?.is_neg)? {
         return Err(PyBufferError::new_err(
-            "the values are the negatives of those in memory: call resolve_neg() first",
+            "the tensor's negative bit is set, and exports ignore it: call resolve_neg() first",
         ));
     }
     Ok(())
@@ -37,7 +37,7 @@ pub(crate) fn reject_sign_bits(x: &Bound<'_, PyAny>) -> PyResult<()> {
     reject_negated(x)?;
     if is_conjugated(x)? {
         return Err(PyBufferError::new_err(
-            "the values are the conjugates of those in memory: call resolve_conj() first",
+            "the tensor's conjugate bit is set, and exports ignore it: call resolve_conj() first",
         ));
     }
     Ok(())

@@ -107,11 +107,12 @@ impl Tensor {
     /// `non_blocking=True` takes the current one. A stream of another library, and the current one, are
     /// those of `device`, or of the tensor's own device where `device` is the CPU.
     ///
-    /// A copy does not wait, neither on a direct route nor through host memory. There are three exceptions: a
-    /// copy of more than 1 GiB through host memory, a copy through host memory where a device has no streams,
-    /// host events or host functions, and an alias that is adopted or mapped (`copy=True` takes none). These
-    /// wait for work on the stream, without a limit: do not hold it by an event that this thread completes.
-    /// `explain` reports which it is. To limit the wait, call `stream.synchronize(timeout)` first.
+    /// With a stream, a copy returns without waiting, except: a copy through host memory of more than 1 GiB, or
+    /// if a device lacks streams, host events or host functions; a copy of a tensor that is not compact, on a
+    /// wrapped queue of another `OpenCL` context; and an alias that is adopted or mapped (`copy=True` never takes
+    /// one). These wait for work on the stream, without a time limit. If the stream waits for an event that only
+    /// this thread can complete, the call deadlocks. `explain` reports whether a call waits. To limit the wait,
+    /// call `stream.synchronize(timeout)` first.
     #[pyo3(signature = (device=None, *, stream=None, copy=None, non_blocking=false))]
     fn to(
         &self,

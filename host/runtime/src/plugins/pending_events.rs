@@ -1,8 +1,8 @@
 //! Recorded events of the runtime's own that may be pending.
 //!
-//! Whoever waits for work learns that its event has happened, and others never ask: a tensor keeps the event of its last
-//! work for as long as it lives. So a few of the oldest are queried for each new one, and those that have happened are
-//! given back to the plugin. Their number stays in proportion to that of the pending ones.
+//! A tensor keeps the event of its last work for as long as it lives, and without a wait the event is never queried. So
+//! for each new event, a few of the oldest are queried, and events that have happened are returned to the plugin. This
+//! keeps the number of live events in proportion to the number of pending ones.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -12,7 +12,7 @@ use crate::plugins::releases::{Outstanding, Releases};
 
 /// An event that may be pending.
 pub(crate) trait Pending: Send + Sync {
-    /// Queries whether it has happened. One that has gives its plugin's event back.
+    /// Queries whether the event has happened. If it has, returns the handle to the plugin.
     fn poll(self: Arc<Self>) -> bool;
 }
 
@@ -20,10 +20,10 @@ pub(crate) trait Pending: Send + Sync {
 #[derive(Default)]
 pub(crate) struct PendingEvents(Mutex<VecDeque<Weak<dyn Pending>>>);
 
-/// So many stay without a query: most are dropped soon.
+/// Up to this many events, none is queried: most are dropped soon.
 const FEW: usize = 32;
 
-/// So many are queried for each new event.
+/// The number of events that are queried for each new one.
 const QUERIED: usize = 4;
 
 impl PendingEvents {

@@ -1,7 +1,7 @@
-//! The thread of a plugin that polls for what nothing notifies the host of.
+//! A plugin's polling thread, for completions that the plugin does not notify the host of.
 //!
-//! It queries one thing after another and waits in none of them, so one thread serves thousands. A pool of threads that
-//! block would not: behind held streams, all of them could wait for work that the next one in line completes.
+//! Its queries never block, so one thread serves thousands of them. A pool of blocking threads could deadlock: every
+//! thread could block behind a held stream, waiting for work that the next queued item completes.
 
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -21,8 +21,8 @@ type Poll = Box<dyn FnMut() -> bool + Send>;
 pub(crate) struct Poller(Mutex<Option<Sender<Poll>>>);
 
 impl Poller {
-    /// Calls `poll` on the polling thread, again and again, until it answers true; then drops it there. The pauses grow
-    /// with the time in which nothing new came and nothing ended. Once the process exits, what is left is a counted leak.
+    /// Calls `poll` on the polling thread until it returns true, then drops it there. The pause between rounds grows
+    /// with the time since a poll was last added or ended. Polls that remain at process exit are counted leaks.
     ///
     /// # Errors
     /// The system cannot start the thread. `poll` was dropped.

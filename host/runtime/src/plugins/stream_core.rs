@@ -37,13 +37,13 @@ pub(crate) struct StreamCore {
     pub(crate) tellers: Tellers,
     /// How many counted [`Hold`]s there are.
     holders: AtomicUsize,
-    /// Whether the last counted hold was dropped, and the plugin has the handle back. Set under the submit lock.
+    /// Whether the last counted hold was dropped: no work is submitted from then on. Set under the submit lock.
     is_left: AtomicBool,
 }
 
-/// A handle to a stream. When the last counted one is dropped the stream ends: one that was made here is destroyed, and
-/// the owner of a stream of others may end it. Memories remember a stream's work by an uncounted one: they know the
-/// stream again, and do not keep it.
+/// A handle to a stream. The stream ends when its last counted hold is dropped: a created stream is destroyed once its
+/// work is over, and the owner of a foreign stream may destroy it. Memories hold uncounted ones to identify the stream
+/// of pending work without keeping it alive.
 #[derive(Debug)]
 pub(crate) struct Hold {
     core: Arc<StreamCore>,

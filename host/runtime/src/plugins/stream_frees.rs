@@ -1,5 +1,5 @@
-//! A stream's submit lock, and what the stream was told to free, for those who wait for releases: its plugin frees it
-//! when the stream comes to that, and tells nobody.
+//! A stream's submit lock, and a note of its pending frees. The plugin frees memory in the stream's order and does not
+//! notify the host, so a wait for releases uses the note to find those frees.
 
 use std::sync::{PoisonError, TryLockError};
 
@@ -17,9 +17,9 @@ use loom::sync::{
 
 use crossdock_sdk::abi::StreamHandle;
 
-/// Records where the stream is past all that it was told to free so far, under the submit lock. What it gives lets those
-/// who wait for releases go on once the stream is there, and is called without the lock. Until then there is a place among
-/// the plugin's outstanding releases.
+/// Records an event behind the stream's pending frees, under the submit lock. Returns a function, called without the
+/// lock, that ends the stream's entry among the plugin's outstanding releases once the event has happened. Until then,
+/// a wait for releases waits for the entry.
 pub(crate) type Finish = Box<dyn FnOnce(StreamHandle) -> Box<dyn FnOnce()> + Send>;
 
 /// The submit lock of a stream. Under it is the note of frees: one place among the plugin's outstanding releases, until

@@ -128,7 +128,7 @@ impl fmt::Display for Step {
                 f.write_str("the caller waits for the work on the stream, and for the copy: ")?;
                 let missing = match obstacle {
                     Obstacle::Streams => "streams",
-                    Obstacle::HostEvents => "events that the host completes",
+                    Obstacle::HostEvents => "host events",
                     Obstacle::HostCalls => "host functions",
                 };
                 write!(f, "`{}` has no {missing}", side.plugin)
@@ -136,7 +136,7 @@ impl fmt::Display for Step {
             Done::FollowsStream { waits_for_parts } => {
                 f.write_str("all parts of the copy are submitted to streams")?;
                 match waits_for_parts {
-                    true => f.write_str(", and the caller waits for all but the last ones"),
+                    true => f.write_str(", and the caller waits for all but the last 64"),
                     false => f.write_str(" before the call returns"),
                 }
             }
@@ -152,11 +152,9 @@ impl fmt::Display for Step {
                     "where a stream of `{device}` comes after one of `{after}`, "
                 )?;
                 match waiter {
-                    Waiter::Caller => write!(
-                        f,
-                        "the caller waits: `{}` has no events that the host completes",
-                        one.plugin
-                    ),
+                    Waiter::Caller => {
+                        write!(f, "the caller waits: `{}` has no host events", one.plugin)
+                    }
                     Waiter::Thread => write!(
                         f,
                         "a thread of the host waits: `{}` calls no function of the host",

@@ -41,16 +41,17 @@ impl Tensor {
         Ok(tensor)
     }
 
-    /// The same values on `device`, in the order of `stream`. A copy does not wait, neither on a direct route
-    /// nor through host memory. There are three exceptions:
+    /// Moves or copies the tensor to `device`, in the order of `stream`. A copy returns without waiting, on a
+    /// direct route and through host memory, except:
     ///
-    /// - a copy of more than 1 GiB through host memory, which waits for its oldest parts;
-    /// - a copy through host memory where a device has no streams, host events or host functions;
-    /// - an alias that is adopted or mapped; [`RouteChoice::Copy`] takes none.
+    /// - a copy through host memory of more than 1 GiB, which waits for its oldest parts;
+    /// - a copy through host memory if a device lacks streams, host events or host functions;
+    /// - a copy of a tensor that is not compact, on a wrapped queue of another `OpenCL` context;
+    /// - an alias that is adopted or mapped ([`RouteChoice::Copy`] never takes one).
     ///
-    /// These wait for work on the stream, without a limit: do not hold the stream by an event that this thread
-    /// completes. [`Tensor::explain_on`] reports which it is, and [`Stream::synchronize`] before the call sets a
-    /// limit.
+    /// These wait for work on the stream, without a time limit. If the stream waits for an event that only this
+    /// thread can complete, the call deadlocks. [`Tensor::explain_on`] reports whether a call waits. For a limit,
+    /// call [`Stream::synchronize`] first.
     ///
     /// The stream may be of either device, or of a third one. A later use of the result through this
     /// library comes after the copy; the source may be dropped at once.
@@ -67,8 +68,8 @@ impl Tensor {
     }
 
     /// Replaces its elements by those of `source`, a tensor of the same shape and dtype on any
-    /// device; in the order of a stream, or done when it returns. A copy that cannot follow the stream, as
-    /// [`Tensor::to_on`] lists them, waits for the work on it first.
+    /// device. With a stream, the copy runs in its order; without one, it is done when this returns. The copies
+    /// that [`Tensor::to_on`] lists wait for work on the stream.
     ///
     /// # Errors
     /// [`Error::Misuse`] when it is read-only, its elements overlap, or shape or dtype differ;

@@ -35,9 +35,9 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::core(
         "work_that_is_in_flight_at_the_end_of_its_registration_is_made",
-        "Work that uses the memory may be in flight, since another thread may submit some meanwhile: it is \
-         made all the same. While such work needs the lock, this answers `XD_NOT_READY`: the memory stays \
-         registered, and the host calls again later.",
+        "The host may call this while work that uses the memory is in flight, because another thread can submit \
+         work at any time. While such work needs the memory locked, the hook returns `XD_NOT_READY`: the memory \
+         stays registered, and the host calls again later.",
         ends_beside_work,
     ),
     Case::core(
@@ -62,7 +62,7 @@ pub(super) const CASES: &[Case] = &[
     ),
     Case::core(
         "what_was_adopted_of_registered_memory_stays_adopted",
-        "Undoes `register_host`. What was adopted of the memory stays adopted.",
+        "Undoes `register_host`. Adopted memory stays adopted.",
         adopted_stays,
     ),
     Case::core(

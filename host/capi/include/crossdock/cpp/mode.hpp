@@ -13,8 +13,8 @@
 #define CROSSDOCK_MODE with_exceptions
 #endif
 
-// Of an exception class: its type information is visible in every shared library, also with `-fvisibility=hidden`.
-// Otherwise each library has its own, and libc++ does not match them when a library catches another one's exception.
+// Exports the type information of an exception class, even with `-fvisibility=hidden`. If each shared library had a
+// private copy, libc++ would not catch an exception that another library throws.
 #if defined(__GNUC__)
 #define CROSSDOCK_EXCEPTION __attribute__((visibility("default")))
 #else
