@@ -3,7 +3,6 @@
 import os
 import pwd
 import shutil
-import stat
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -143,14 +142,3 @@ def remove_folders(folders: list[Path]) -> None:
             folder.rmdir()
         except OSError:
             continue
-
-
-def changeable(folder: Path) -> Path | None:
-    """The first folder on the way to this one that others could change, by the rule for plugins."""
-    folder = folder.resolve()
-    for at in [*reversed(folder.parents), folder]:
-        facts = at.stat()
-        others = facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not facts.st_mode & stat.S_ISVTX
-        if others or facts.st_uid not in (0, os.geteuid()):
-            return at
-    return None

@@ -7,6 +7,7 @@
 //! | [`dlpack`] | tensors as they come from and go to everybody else |
 //! | [`handles`] | a plugin's streams and events, by the words that hooks carry |
 //! | [`pointers`] | a plugin that answers pointer queries itself |
+//! | `accounts` | users and groups of the system |
 //! | `chunks` | memory of tables that grows and never moves |
 //! | [`deadline`] | waits with a limit |
 //! | [`log`] | the crate `log`, whose lines a plugin file sends to the host: no plugin names a version of its own |
@@ -16,6 +17,7 @@
 //! | [`trust`], [`regular`], [`shown`] | files, folders and texts of others: whose they are, what kind they are, how they are shown |
 
 pub mod abi;
+mod accounts;
 pub mod child;
 mod chunks;
 pub mod deadline;

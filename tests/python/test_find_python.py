@@ -371,11 +371,13 @@ def test_a_folder_that_others_may_change_is_refused(tmp_path: Path) -> None:
         pytest.skip("the checkout of these tests is not held to the rule")
     usable("venv")
     made = venv(tmp_path / "env")
-    for mode in (0o777, 0o775):
+    for mode in (0o777, 0o775) if os.geteuid() == 0 else (0o777,):
+        if mode == 0o775:
+            os.chown(made / "bin", -1, 12345)
         (made / "bin").chmod(mode)
         answer = inside(made, "-c", "print(1)")
         assert answer.returncode == 1
-        assert f"others can write to `{made}/bin`" in answer.stderr
+        assert f"can write to `{made}/bin`" in answer.stderr
         assert f"chmod go-w '{made}/bin'" in answer.stderr
     trusted = inside(made, "-c", "print(1)", extra={"CROSSDOCK_TRUST_PATHS": "1"})
     assert trusted.stdout == "1\n", trusted.stderr

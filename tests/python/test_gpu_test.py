@@ -79,7 +79,7 @@ def test_without_a_device_it_says_why(ready: Path) -> None:
 
 
 def test_a_folder_that_others_may_write_to_is_told_in_one_line_with_what_to_do(ready: Path) -> None:
-    ready.chmod(0o775)
+    ready.chmod(0o757)
     try:
         code, told, table = run(ready, over(), "devices")
     finally:

@@ -10,7 +10,7 @@ mod c_plugin;
 
 use std::{
     fs, io,
-    os::unix::fs::{PermissionsExt as _, chown},
+    os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown},
     path::{Path, PathBuf},
     process::{Command, Output},
 };
@@ -84,8 +84,11 @@ fn a_plugin_that_others_can_write_is_refused_until_the_fix_of_the_hint_is_made()
     let (report, _) = report(&mut devices(command(), &plugin));
     assert!(has_ext_dev(&report), "{report}");
     for at in [&plugin, plugin.parent().unwrap(), folder.path()] {
-        for mode in [0o775, 0o757] {
-            set_mode(at, mode);
+        set_mode(at, 0o757);
+        assert_refused_until_repaired(&plugin, at);
+        // Of a group that others may be in.
+        if chown(at, None, Some(SHARED)).is_ok() {
+            set_mode(at, 0o775);
             assert_refused_until_repaired(&plugin, at);
         }
     }
@@ -96,13 +99,119 @@ fn a_plugin_that_others_can_write_is_refused_until_the_fix_of_the_hint_is_made()
 }
 
 #[test]
-fn a_plugin_of_another_user_is_refused_until_the_fix_of_the_hint_is_made() {
+fn a_plugin_of_another_user_is_refused_and_the_hint_changes_no_file() {
     let (_folder, plugin) = place();
-    for at in [&plugin, plugin.parent().unwrap()] {
+    let folder = plugin.parent().unwrap();
+    for at in [&plugin, folder] {
         if let Err(error) = chown(at, Some(NOBODY), None) {
             return skip(&format!("nobody gets the file: {error}"));
         }
-        assert_refused_until_repaired(&plugin, at);
+        let (refusal, _) = report(&mut devices(command(), &plugin));
+        assert!(!has_ext_dev(&refusal), "{refusal}");
+        let (why, hint) = (&refusal["refused"][0]["why"], &refusal["refused"][0]["try"]);
+        let named = format!("`{}` belongs to user {NOBODY}", at.display());
+        assert!(why.as_str().unwrap().contains(&named), "{why}");
+        let hint = hint.as_str().unwrap();
+        assert!(!hint.contains("chown") && !hint.contains("chmod"), "{hint}");
+        let (trusted, _) = report(devices(command(), &plugin).env("CROSSDOCK_TRUST_PATHS", "1"));
+        assert!(has_ext_dev(&trusted), "{trusted}");
+    }
+}
+
+/// A way to run a command as somebody.
+struct Identity {
+    name: &'static str,
+    /// Words in front of the command.
+    prefix: Vec<&'static str>,
+    /// The user and the group of its files.
+    owner: Option<(u32, u32)>,
+}
+
+/// This user, root's `daemon`, and root of a user namespace, as far as the system allows them.
+fn identities() -> Vec<Identity> {
+    let daemon = ["setpriv", "--reuid=1", "--regid=1", "--clear-groups"];
+    let rootless = ["unshare", "--user", "--map-root-user"];
+    let of = |name, prefix: &[&'static str], owner| Identity {
+        name,
+        prefix: prefix.to_vec(),
+        owner,
+    };
+    let mut all = vec![of("this user", &[], None), of("rootless", &rootless, None)];
+    if crossdock_sdk::trust::user() == 0 {
+        let both = [&daemon[..], &rootless].concat();
+        all.push(of("daemon", &daemon, Some((1, 1))));
+        all.push(of("daemon, rootless", &both, Some((1, 1))));
+    }
+    all.retain(|identity| {
+        let tried = identity
+            .prefix
+            .split_first()
+            .is_none_or(|(program, words)| {
+                let mut command = Command::new(program);
+                command
+                    .args(words)
+                    .arg("true")
+                    .output()
+                    .is_ok_and(|it| it.status.success())
+            });
+        if !tried {
+            skip(&format!("{}: not allowed here", identity.name));
+        }
+        tried
+    });
+    all
+}
+
+#[test]
+fn a_plugin_of_ones_own_is_loaded_with_every_umask_also_in_a_user_namespace() {
+    let (_made, plugin) = place();
+    let is_private = |(user, group): (u32, u32)| {
+        let name = |kind: &str, id: u32| {
+            let output = Command::new("getent")
+                .args([kind, &id.to_string()])
+                .output()
+                .unwrap();
+            let line = String::from_utf8(output.stdout).unwrap();
+            line.trim()
+                .split(':')
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        };
+        let (user, group) = (name("passwd", user), name("group", group));
+        user.first() == group.first() && group.get(3).is_some_and(String::is_empty)
+    };
+    for identity in identities() {
+        for mask in ["002", "022", "077"] {
+            let folder = tempfile::Builder::new().tempdir_in("/tmp").unwrap();
+            let facts = fs::metadata(folder.path()).unwrap();
+            let owner = identity.owner.unwrap_or((facts.uid(), facts.gid()));
+            if mask == "002" && !is_private(owner) {
+                skip("the group of this user is not private");
+                continue;
+            }
+            chown(folder.path(), Some(owner.0), Some(owner.1)).unwrap();
+            let script = "umask $1; mkdir plugins && cat \"$2\" >plugins/\"${2##*/}\" && \
+                          CROSSDOCK_PLUGIN_PATH=$PWD/plugins exec \"$3\" devices --json";
+            let words = identity
+                .prefix
+                .iter()
+                .copied()
+                .chain(["sh", "-c", script, "sh", mask]);
+            let words: Vec<_> = words.collect();
+            let mut run = Command::new(words[0]);
+            run.args(&words[1..])
+                .args([&plugin, command()])
+                .current_dir(folder.path())
+                .env("HOME", folder.path())
+                .env("CROSSDOCK_COSTS", "off")
+                .env_remove("CROSSDOCK_TRUST_PATHS");
+            if identity.owner.is_some() && !reached_by_all(command().parent().unwrap()) {
+                skip("other users cannot reach the command");
+                continue;
+            }
+            let (report, _) = report(&mut run);
+            assert!(has_ext_dev(&report), "{} {mask}: {report}", identity.name);
+        }
     }
 }
 
@@ -172,5 +281,7 @@ fn skip(why: &str) {
     eprintln!("skipped: {why}");
 }
 
+/// A group that is not any user's own.
+const SHARED: u32 = 12_345;
 /// The user `nobody`, who owns no file.
 const NOBODY: u32 = 65534;

@@ -16,6 +16,8 @@ pub(crate) struct Candidate {
     pub(crate) mandatory: bool,
     /// It is an environment that the user chose to be in.
     pub(crate) environment: bool,
+    /// It came with this program, so the users who can change the program can change it, too.
+    pub(crate) with_program: bool,
 }
 
 impl Candidate {
@@ -25,6 +27,14 @@ impl Candidate {
             why: why.into(),
             mandatory: false,
             environment: false,
+            with_program: false,
+        }
+    }
+
+    fn with_program(self) -> Self {
+        Self {
+            with_program: true,
+            ..self
         }
     }
 
@@ -153,7 +163,7 @@ fn installed_in() -> Option<Candidate> {
     let why = "this command is installed in its environment";
     python
         .is_file()
-        .then(|| Candidate::environment(python, why))
+        .then(|| Candidate::environment(python, why).with_program())
 }
 
 fn on_path(name: &OsStr) -> Vec<PathBuf> {
@@ -171,5 +181,5 @@ fn shipped() -> Option<Candidate> {
     let folder = own.parent()?.join("crossdock/python");
     folder
         .is_dir()
-        .then(|| Candidate::new(interpreter_of(&folder), "the application ships it"))
+        .then(|| Candidate::new(interpreter_of(&folder), "the application ships it").with_program())
 }

@@ -3,7 +3,10 @@
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use crossdock_sdk::{regular, trust};
+use crossdock_sdk::{
+    regular,
+    trust::{self, Rule},
+};
 
 use crate::finding::candidate::{self, Candidate};
 use crate::finding::choice::{Choice, number, version};
@@ -70,7 +73,9 @@ fn judge(
     needed: Option<(u8, u8)>,
 ) -> Result<Choice, Reason> {
     let path = &candidate.path;
-    environment_is_whole(path)?;
+    let rule = rule(candidate);
+    let trusted = |file: &Path| trusted(file, rule.as_ref());
+    environment_is_whole(path, trusted)?;
     if !path.is_file() {
         return Err(Reason::Absent);
     }
@@ -80,7 +85,7 @@ fn judge(
     for part in [&answer.executable, &answer.prefix, &answer.base_prefix] {
         trusted(part)?;
     }
-    environment_is_whole(&answer.executable)?;
+    environment_is_whole(&answer.executable, trusted)?;
     let version = usable(&answer)?;
     if let Some(loaded) = needed.filter(|needed| *needed != version) {
         let is = number(&answer.version_text).to_owned();
@@ -119,7 +124,10 @@ fn library_name(answer: &Answer, (major, minor): (u8, u8)) -> String {
 }
 
 /// An environment is a link to the Python that made it, and that may be gone.
-fn environment_is_whole(executable: &Path) -> Result<(), Reason> {
+fn environment_is_whole(
+    executable: &Path,
+    trusted: impl Fn(&Path) -> Result<(), Reason>,
+) -> Result<(), Reason> {
     let folder = executable.parent().and_then(Path::parent);
     let Some(environment) = folder.filter(|folder| folder.join("pyvenv.cfg").is_file()) else {
         return Ok(());
@@ -142,14 +150,27 @@ fn environment_is_whole(executable: &Path) -> Result<(), Reason> {
     }
 }
 
-/// A user who may write there decides what runs here: the rule that holds for plugins.
-fn trusted(file: &Path) -> Result<(), Reason> {
-    if file.as_os_str().is_empty() || trust::is_waived() {
-        return Ok(());
+/// The rule that holds for plugins, unless the user waives it: those who may write there decide what runs here.
+fn rule(candidate: &Candidate) -> Option<Rule> {
+    if trust::is_waived() {
+        return None;
     }
-    match trust::check(file, trust::user()) {
-        Ok(_real) => Ok(()),
-        Err(error) => Err(Reason::Untrusted(error)),
+    let rule = Rule::of(trust::user());
+    // The folder of a privileged program can be chosen by its caller, by a hard link.
+    let with_program = candidate.with_program && !trust::is_privileged();
+    let program = with_program.then(|| std::env::current_exe().ok()).flatten();
+    Some(match program {
+        Some(program) => rule.and_of(&program),
+        None => rule,
+    })
+}
+
+fn trusted(file: &Path, rule: Option<&Rule>) -> Result<(), Reason> {
+    match rule {
+        Some(rule) if !file.as_os_str().is_empty() => {
+            rule.check(file).map(drop).map_err(Reason::Untrusted)
+        }
+        _ => Ok(()),
     }
 }
 

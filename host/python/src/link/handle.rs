@@ -5,8 +5,8 @@
 )]
 
 use crossdock_api::{
-    Out, Owned, Ref, Text, XdApi, XdDevice, XdDeviceList, XdError, XdEvent, XdPlugin, XdPluginList,
-    XdRegistration, XdRoute, XdRuntime, XdStream, XdTensor,
+    Out, Owned, Ref, Text, XdApi, XdDevice, XdDeviceList, XdError, XdErrorList, XdEvent, XdPlugin,
+    XdPluginList, XdRegistration, XdRoute, XdRuntime, XdStream, XdTensor,
 };
 
 use crate::link::table::api;
@@ -32,6 +32,7 @@ objects! {
     XdDevice: device_free;
     XdDeviceList: device_list_free;
     XdError: error_free;
+    XdErrorList: error_list_free;
     XdEvent: event_free;
     XdPlugin: plugin_free;
     XdPluginList: plugin_list_free;

@@ -2,14 +2,15 @@
 #![expect(unsafe_code, reason = "keeps the runtime in an atomic pointer")]
 
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
-use crossdock_api::{DLDevice, Out, PointerInfo, XdDevice, XdRuntime};
+use crossdock_api::{DLDevice, Out, PointerInfo, Ref, XdDevice, XdError, XdErrorList, XdRuntime};
+use pyo3::exceptions::PyRuntimeWarning;
 use pyo3::prelude::*;
 
 use crate::interpreter::attached::detached;
 use crate::link::error::Failed;
-use crate::link::handle::{Handle, made, written};
+use crate::link::handle::{Handle, made, text, written};
 use crate::link::table::api;
 
 /// A handle that is never given back: NULL until somebody asks, and in the child of a fork again.
@@ -33,7 +34,33 @@ fn open(py: Python<'_>) -> PyResult<&'static Handle<XdRuntime>> {
     let order = (Ordering::AcqRel, Ordering::Acquire);
     let _first = RUNTIME.compare_exchange(ptr::null_mut(), opened, order.0, order.1);
     // SAFETY: a box that nobody gives back.
-    Ok(unsafe { &*opened })
+    let opened = unsafe { &*opened };
+    warn_of_refused(py, opened)?;
+    Ok(opened)
+}
+
+/// Warns of plugin files that the search found and that were not loaded: once, also where children of this
+/// process search again.
+fn warn_of_refused(py: Python<'_>, runtime: &Handle<XdRuntime>) -> PyResult<()> {
+    static IS_DONE: AtomicBool = AtomicBool::new(false);
+    let refused: Handle<XdErrorList> = made(|out| (api().runtime_refused)(runtime.lend(), out))?;
+    let list = refused.lend();
+    if list.items().is_empty() || IS_DONE.swap(true, Ordering::Relaxed) {
+        return Ok(());
+    }
+    let reason = |error: &Ref<'_, XdError>| {
+        let what = text((api().error_message)(*error));
+        let why = text((api().error_why)(*error));
+        let hint = text((api().error_hint)(*error));
+        format!("{what}: {why} (try: {hint})")
+    };
+    let reasons: Vec<String> = list.items().iter().map(reason).collect();
+    let text = format!(
+        "plugin files were not loaded, so their devices are missing:\n  {}",
+        reasons.join("\n  ")
+    );
+    let text = crate::link::handle::c_text(&text)?;
+    PyErr::warn(py, &py.get_type::<PyRuntimeWarning>(), &text, 1)
 }
 
 /// Called in the child of a fork, which opens its own: the parent's answers `FORKED`.

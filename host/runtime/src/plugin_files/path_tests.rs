@@ -2,11 +2,11 @@
 
 use std::{
     fs,
-    os::unix::fs::{PermissionsExt, symlink},
+    os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink},
     path::{Path, PathBuf},
 };
 
-use crossdock_sdk::trust::{self, Untrusted};
+use crossdock_sdk::trust::{self, Offender};
 use tempfile::TempDir;
 
 use super::*;
@@ -140,10 +140,13 @@ fn a_file_of_the_user_that_only_the_user_can_write_is_trusted() {
 fn a_plugin_writable_by_others_is_refused_with_the_fix() {
     let (folder, mut environment) = place(&["a/p.so"]);
     let path = folder.path().join("a/p.so");
-    for mode in [0o666, 0o664, 0o1666] {
+    for mode in [0o666, 0o662, 0o1666] {
         set_mode(&path, mode);
         let error = check_ownership(&path, &environment).unwrap_err();
-        assert!(matches!(error, Untrusted::Writable { .. }), "{error:?}");
+        assert!(
+            matches!(error.offenders[..], [Offender::Writable { .. }]),
+            "{error:?}"
+        );
         assert!(
             error.to_string().contains(path.to_str().unwrap()),
             "{error}"
@@ -161,7 +164,7 @@ fn a_folder_writable_by_others_is_refused_unless_it_is_sticky() {
     set_mode(&above, 0o777);
     let error = check_ownership(&path, &environment).unwrap_err();
     assert!(
-        matches!(&error, Untrusted::Writable { at, .. } if at.ends_with("a")),
+        matches!(&error.offenders[..], [Offender::Writable { at, .. }] if at.ends_with("a")),
         "{error:?}"
     );
     set_mode(&above, 0o1777);
@@ -182,10 +185,75 @@ fn a_file_of_another_user_is_refused() {
     let (folder, mut environment) = place(&["p.so"]);
     let path = folder.path().join("p.so");
     if environment.user == 0 {
-        std::os::unix::fs::chown(&path, Some(12_345), None).unwrap();
+        chown(&path, Some(12_345), None).unwrap();
     } else {
         environment.user += 1;
     }
     let error = check_ownership(&path, &environment).unwrap_err();
-    assert!(matches!(error, Untrusted::Owner { .. }), "{error:?}");
+    let last = error.offenders.last();
+    assert!(matches!(last, Some(Offender::Owner { .. })), "{error:?}");
+    let hint = error.hint();
+    assert!(!hint.contains("chown") && !hint.contains("chmod"), "{hint}");
+}
+
+#[test]
+fn a_group_may_write_if_the_owner_is_its_only_user() {
+    let (folder, environment) = place(&["p.so"]);
+    let path = folder.path().join("p.so");
+    set_mode(&path, 0o664);
+    let group = path.metadata().unwrap().gid();
+    let own = std::process::Command::new("id")
+        .arg("-nu")
+        .output()
+        .unwrap();
+    let name = String::from_utf8(own.stdout).unwrap();
+    let groups = fs::read_to_string("/etc/group").unwrap();
+    // `daemon:x:1:` of the user `daemon`.
+    if groups.contains(&format!("\n{}:x:{group}:\n", name.trim()))
+        || groups.starts_with(&format!("{}:x:{group}:\n", name.trim()))
+    {
+        check_ownership(&path, &environment).unwrap();
+    }
+    if chown(&path, None, Some(12_345)).is_ok() {
+        let error = check_ownership(&path, &environment).unwrap_err();
+        assert!(
+            error.to_string().contains("users of group 12345"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn everything_that_breaks_the_rule_is_reported_at_once() {
+    let (folder, environment) = place(&["a/p.so"]);
+    let (path, above) = (folder.path().join("a/p.so"), folder.path().join("a"));
+    set_mode(&path, 0o666);
+    set_mode(&above, 0o777);
+    let error = check_ownership(&path, &environment).unwrap_err();
+    assert_eq!(error.offenders.len(), 2, "{error}");
+    let both = format!(
+        "chmod go-w '{}' '{}', or set",
+        above.display(),
+        path.display()
+    );
+    assert!(error.hint().starts_with(&both), "{}", error.hint());
+}
+
+#[test]
+fn who_can_change_a_loaded_library_can_add_plugins_next_to_it() {
+    let (folder, mut environment) = place(&["lib/crossdock/plugins/p.so", "elsewhere/p.so"]);
+    let path = folder.path().join("lib/crossdock/plugins/p.so");
+    let elsewhere = folder.path().join("elsewhere/p.so");
+    set_mode(folder.path(), 0o777);
+    set_mode(&path, 0o666);
+    assert!(check_ownership(&path, &environment).is_err());
+    environment.beside = vec![folder.path().join("lib")];
+    check_ownership(&path, &environment).unwrap();
+    assert!(check_ownership(&elsewhere, &environment).is_err());
+    environment.privileged = true;
+    assert!(check_ownership(&path, &environment).is_err());
+    environment.privileged = false;
+    // What only the plugin's own folder allows was not needed to load the library.
+    set_mode(folder.path(), 0o755);
+    assert!(check_ownership(&path, &environment).is_err());
 }

@@ -3,11 +3,11 @@
 use std::{
     collections::HashSet,
     ffi::OsString,
-    fs, io,
+    fs, io, iter,
     path::{Path, PathBuf},
 };
 
-use crossdock_sdk::trust::{self, Untrusted};
+use crossdock_sdk::trust::{self, Offender, Rule, Untrusted};
 
 use super::dynamic_linker;
 
@@ -150,19 +150,38 @@ pub fn search(given: &[PathBuf], environment: &Environment) -> Search {
     found
 }
 
-/// The real path of a plugin that nobody else could have written, by the rule of
-/// [`crossdock_sdk::trust`]; of any plugin where the environment waives it.
+/// The real path of a plugin that no other user could have written, by the rule of
+/// [`crossdock_sdk::trust`]; of any plugin if the environment waives it. In the folders that come with the
+/// executable or the library, the users who can change that one can also add plugins.
 ///
 /// # Errors
-/// The first thing on the way to the file that breaks the rule.
+/// Everything on the way to the file that breaks the rule.
 pub fn check_ownership(path: &Path, environment: &Environment) -> Result<PathBuf, Untrusted> {
-    if !environment.trust_paths || environment.privileged {
-        return trust::check(path, environment.user);
+    if environment.trust_paths && !environment.privileged {
+        return path.canonicalize().map_err(|error| {
+            Untrusted::from(Offender::Look {
+                at: path.to_owned(),
+                why: error.to_string(),
+            })
+        });
     }
-    path.canonicalize().map_err(|error| Untrusted::Look {
-        at: path.to_owned(),
-        why: error.to_string(),
-    })
+    let rule = Rule::of(environment.user);
+    // The folder of a privileged program can be chosen by its caller, by a hard link.
+    let loaded = environment.beside.iter().find(|loaded| {
+        !environment.privileged
+            && own_folders(loaded).any(|(folder, _)| Some(&*folder) == path.parent())
+    });
+    match loaded {
+        Some(loaded) => rule.and_of(loaded).check(path),
+        None => rule.check(path),
+    }
+}
+
+/// Where the plugins are that come with an executable or a library in this folder.
+fn own_folders(beside: &Path) -> impl Iterator<Item = (PathBuf, Origin)> {
+    let prefix = beside.parent();
+    let prefix = prefix.map(|prefix| (prefix.join("lib/crossdock/plugins"), Origin::Prefix));
+    iter::once((beside.join("crossdock/plugins"), Origin::Beside)).chain(prefix)
 }
 
 /// The folders in their order; relative ones of the environment become warnings.
@@ -182,14 +201,9 @@ fn folders(environment: &Environment, warnings: &mut Vec<String>) -> Vec<(PathBu
             ));
         }
     }
-    for beside in &environment.beside {
-        folders.push((beside.join("crossdock/plugins"), Origin::Beside));
-    }
-    for beside in &environment.beside {
-        if let Some(prefix) = beside.parent() {
-            folders.push((prefix.join("lib/crossdock/plugins"), Origin::Prefix));
-        }
-    }
+    let own = environment.beside.iter().map(PathBuf::as_path);
+    folders.extend(own.flat_map(own_folders));
+    folders.sort_by_key(|(_, origin)| *origin);
     folders
 }
 
