@@ -1,10 +1,13 @@
 """Puts a folder of new files over a prefix that may have older ones: all of them, or none."""
 
+import contextlib
 import os
 import pwd
 import shutil
+import signal
+import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 # What an installation has, a path a line: the next one removes what it does not have itself.
@@ -45,25 +48,96 @@ def owner(path: Path) -> str:
 
 
 def install(prefix: Path, write: Callable[[Path], None]) -> None:
-    """Lets `write` fill a folder, and puts its files into the prefix; what fails changes nothing."""
-    made = make_folders(prefix)
-    work = None
+    """Lets `write` fill a folder, and puts its files into the prefix; what fails, or is ended, changes nothing."""
+    with ending_by_exception():
+        made = make_folders(prefix)
+        work = None
+        try:
+            work = Path(tempfile.mkdtemp(prefix=".crossdock-", dir=prefix))
+            write(work)
+            with ending_later():
+                replace(work, prefix)
+                shutil.rmtree(work, ignore_errors=True)
+        except BaseException:
+            if work:
+                shutil.rmtree(work, ignore_errors=True)
+            remove_folders(made)
+            raise
+
+
+@contextlib.contextmanager
+def ending_by_exception() -> Iterator[None]:
+    """SIGTERM and SIGHUP raise `SystemExit` here, as SIGINT raises `KeyboardInterrupt`."""
+
+    def end(number: int, _frame: object) -> None:
+        sys.exit(128 + number)
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
-        work = Path(tempfile.mkdtemp(prefix=".crossdock-", dir=prefix))
-        staged = work / "new"
-        write(staged)
-        replace(staged, work / "old", prefix)
-    except BaseException:
-        # What could not be put back stays there.
-        if work and not any(is_entry(path) for path in (work / "old").rglob("*")):
-            shutil.rmtree(work, ignore_errors=True)
-        remove_folders(made)
-        raise
-    shutil.rmtree(work, ignore_errors=True)
+        yield
+    finally:
+        for number, action in before.items():
+            signal.signal(number, action)
 
 
-def replace(staged: Path, aside: Path, prefix: Path) -> None:
-    """Moves the staged files into the prefix, and an older installation's out of it."""
+@contextlib.contextmanager
+def ending_later() -> Iterator[None]:
+    """Signals that end the process wait until this is done."""
+    ending = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ending)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+class Change:
+    """A file of the prefix that is added, replaced, or removed (without a `new` one).
+
+    All that a change needs lies in the file's own folder, whatever file system that is on, and the file is there at
+    every moment: the old one until the new one takes its name.
+    """
+
+    def __init__(self, place: Path, new: Path | None) -> None:
+        self.place, self.new, self.is_begun = place, new, False
+        self.fresh, self.old = (place.parent / f".{place.name}.{os.getpid()}.{end}" for end in ("new", "old"))
+
+    def prepare(self) -> None:
+        """Puts the new file, and the old one under a second name, beside the place."""
+        if self.new:
+            shutil.move(self.new, self.fresh)
+        if not os.path.lexists(self.place):
+            return
+        try:
+            os.link(self.place, self.old, follow_symlinks=False)
+        except OSError:
+            # Not every file system has links, nor may all users link to files of others.
+            shutil.copy2(self.place, self.old, follow_symlinks=False)
+
+    def make(self) -> None:
+        """The change itself."""
+        self.is_begun = True
+        if self.new:
+            os.replace(self.fresh, self.place)
+        else:
+            os.unlink(self.place)
+
+    def undo(self) -> None:
+        """As it was before, also if the change failed."""
+        if self.is_begun and os.path.lexists(self.old):
+            os.replace(self.old, self.place)
+        elif self.is_begun and not os.path.lexists(self.fresh):
+            self.place.unlink(missing_ok=True)
+        self.clean()
+
+    def clean(self) -> None:
+        """Removes what the change needed."""
+        for path in (self.fresh, self.old):
+            path.unlink(missing_ok=True)
+
+
+def replace(staged: Path, prefix: Path) -> None:
+    """Moves the staged files into the prefix, and removes an older installation's."""
     new = sorted(str(path.relative_to(staged)) for path in staged.rglob("*") if is_entry(path))
     new.append(LIST)
     text = staged / LIST
@@ -72,26 +146,21 @@ def replace(staged: Path, aside: Path, prefix: Path) -> None:
     gone = [name for name in listed(prefix) if name not in new and is_entry(prefix / name)]
     for name in new:
         check_place(prefix, prefix / name)
-    moves: list[tuple[Path, Path]] = []
+    changes = [Change(prefix / name, None) for name in gone] + [Change(prefix / name, staged / name) for name in new]
     made: list[Path] = []
     try:
-        for name in [*gone, *new]:
-            place = prefix / name
-            if os.path.lexists(place):
-                (aside / name).parent.mkdir(parents=True, exist_ok=True)
-                moves.append((place, aside / name))
-                place.rename(aside / name)
-            if name in new:
-                made = make_folders(place.parent) + made
-                moves.append((staged / name, place))
-                (staged / name).rename(place)
+        for change in changes:
+            made = make_folders(change.place.parent) + made
+            change.prepare()
+        for change in changes:
+            change.make()
     except BaseException:
-        for before, after in reversed(moves):
-            # The last one may not have happened.
-            if os.path.lexists(after) and not os.path.lexists(before):
-                after.rename(before)
+        for change in reversed(changes):
+            change.undo()
         remove_folders(made)
         raise
+    for change in changes:
+        change.clean()
     for name in gone:
         remove_folders([folder for folder in (prefix / name).parents if prefix in folder.parents])
 

@@ -10,9 +10,11 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -535,34 +537,116 @@ def filled(text: str, *names: str) -> Callable[[Path], None]:
     return fill
 
 
-# One file goes, two are replaced, one is new, and the list is replaced: eight renames.
+# One file goes, two are replaced, one is new, and the list is replaced.
 OLD = filled("old", "a/one", "b/two", "c/three")
 NEW = filled("new", "a/one", "b/two", "d/four")
+STEPS = [("link", 4), ("unlink", 1), ("replace", 4)]
 
 
-@pytest.mark.parametrize("at", range(1, 9))
+@pytest.mark.parametrize(("step", "at"), [(step, at) for step, count in STEPS for at in range(1, count + 1)])
 def test_what_fails_on_the_way_changes_nothing(
-    put_in_place: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
+    put_in_place: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, at: int
 ) -> None:
     prefix = tmp_path / "prefix"
     put_in_place.install(prefix, OLD)
     before = {name: (prefix / name).read_text() for name in files(prefix)}
-    rename, calls = Path.rename, itertools.count(1)
+    call, calls = getattr(os, step), itertools.count(1)
 
-    def failing(self: Path, target: Path) -> Path:
+    def failing(*words: object, **named: object) -> None:
+        # A file system without links is no failure.
         if next(calls) == at:
-            raise OSError(28, "no space", str(target))
-        return rename(self, target)
+            raise KeyboardInterrupt if step == "link" else OSError(28, "no space")
+        call(*words, **named)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Path, "rename", failing)
-        with pytest.raises(OSError, match="no space"):
+        patched.setattr(os, step, failing)
+        with pytest.raises((KeyboardInterrupt, OSError)):
             put_in_place.install(prefix, NEW)
     assert {name: (prefix / name).read_text() for name in files(prefix)} == before
     assert sorted(path.name for path in prefix.iterdir()) == ["a", "b", "c", "share"]
     put_in_place.install(prefix, NEW)
+    assert_new(put_in_place, prefix)
+
+
+def assert_new(put_in_place: ModuleType, prefix: Path) -> None:
     assert sorted(files(prefix)) == ["a/one", "b/two", "d/four", put_in_place.LIST]
     assert (prefix / "a/one").read_text() == "new" and not (prefix / "c").exists()
+
+
+def test_readers_find_every_file_at_every_moment(put_in_place: ModuleType, tmp_path: Path) -> None:
+    prefix = tmp_path / "prefix"
+    put_in_place.install(prefix, OLD)
+    missing: list[str] = []
+
+    # Called around each call of a function, those of the system included.
+    def look(*_: object) -> None:
+        missing.extend(name for name in ("a/one", "b/two") if not os.access(prefix / name, os.R_OK))
+
+    sys.setprofile(look)
+    try:
+        put_in_place.install(prefix, NEW)
+    finally:
+        sys.setprofile(None)
+    assert missing == []
+    assert_new(put_in_place, prefix)
+
+
+ENDED = """
+import os, signal, sys
+from pathlib import Path
+import put_in_place
+
+def write(text, *names):
+    def fill(folder):
+        for name in names:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(text)
+            if text == "new" and sys.argv[2] == "0":
+                os.kill(os.getpid(), int(sys.argv[3]))
+    return fill
+
+prefix, left = Path(sys.argv[1]), int(sys.argv[2])
+put_in_place.install(prefix, write("old", "a/one", "b/two", "c/three"))
+def ended(call):
+    def called(*words, **named):
+        global left
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), int(sys.argv[3]))
+        return call(*words, **named)
+    return called
+os.replace, os.rename, os.link = ended(os.replace), ended(os.rename), ended(os.link)
+put_in_place.install(prefix, write("new", "a/one", "b/two", "d/four"))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+@pytest.mark.parametrize("at", range(12))
+def test_an_ended_installation_is_whole(put_in_place: ModuleType, tmp_path: Path, at: int, number: int) -> None:
+    prefix = tmp_path / "prefix"
+    command = [sys.executable, "-c", ENDED, str(prefix), str(at), str(int(number))]
+    run = subprocess.run(command, cwd=ROOT / "scripts", env={"PYTHONDONTWRITEBYTECODE": "1"}, capture_output=True)
+    assert run.returncode in (128 + number, -number, 1), run.stderr
+    texts = {(prefix / name).read_text() for name in files(prefix) if not name.startswith("share/")}
+    names = sorted(name for name in files(prefix) if not name.startswith("share/"))
+    if at == 0:
+        assert (texts, names) == ({"old"}, ["a/one", "b/two", "c/three"])
+    else:
+        assert (texts, names) == ({"new"}, ["a/one", "b/two", "d/four"])
+    assert not list(prefix.rglob(".*")), "nothing of the work is left"
+
+
+def test_a_part_of_the_prefix_may_be_on_another_file_system(put_in_place: ModuleType, tmp_path: Path) -> None:
+    if not os.access("/dev/shm", os.W_OK) or os.stat("/dev/shm").st_dev == tmp_path.stat().st_dev:
+        pytest.skip("skipped: /dev/shm is not another file system")
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as other:
+        prefix = tmp_path / "prefix"
+        prefix.mkdir()
+        (prefix / "a").symlink_to(other)
+        put_in_place.install(prefix, OLD)
+        put_in_place.install(prefix, NEW)
+        assert (prefix / "a/one").read_text() == "new"
+        assert [path.name for path in Path(other).iterdir()] == ["one"]
 
 
 def test_a_prefix_that_was_made_in_vain_is_removed(put_in_place: ModuleType, tmp_path: Path) -> None:
