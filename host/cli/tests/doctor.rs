@@ -389,7 +389,10 @@ fn a_missing_library_is_named_with_the_plugin_that_needs_it() {
 fn copies_and_links_are_reported_as_duplicates() {
     let folder = tempfile::tempdir().unwrap();
     let plugin = build(folder.path(), "", "");
-    let (copy, link) = (folder.path().join("copy.so"), folder.path().join("link.so"));
+    let (copy, link) = (
+        folder.path().join("libcrossdock_plugin_copy.so"),
+        folder.path().join("libcrossdock_plugin_link.so"),
+    );
     fs::copy(&plugin, &copy).unwrap();
     std::os::unix::fs::symlink(&plugin, &link).unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_crossdock"))
@@ -402,6 +405,51 @@ fn copies_and_links_are_reported_as_duplicates() {
     assert_eq!(output.status.code(), Some(0), "{text}");
     assert_eq!(text.matches("duplicate of").count(), 2, "{text}");
     assert_eq!(text.matches("ext_dev:0").count(), 1, "{text}");
+}
+
+#[test]
+fn libraries_in_a_searched_folder_that_are_no_plugins_are_ignored_as_by_devices() {
+    let folder = tempfile::tempdir().unwrap();
+    let _plugin = build(folder.path(), "", "");
+    fs::write(folder.path().join("libforeign.so"), "not a library\n").unwrap();
+    for command in ["doctor", "devices"] {
+        let output = Command::new(env!("CARGO_BIN_EXE_crossdock"))
+            .args([command, "--plugin-path"])
+            .arg(folder.path())
+            .env_remove("CROSSDOCK_PLUGIN_PATH")
+            .output()
+            .unwrap();
+        let text = text(&output);
+        assert_eq!(output.status.code(), Some(0), "{text}");
+        assert!(
+            text.contains("ext_dev:0") && !text.contains("libforeign"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn a_child_that_cannot_write_its_answer_blames_no_plugin() {
+    let folder = tempfile::tempdir().unwrap();
+    let plugin = build(folder.path(), "", "");
+    // As on a full disk: no byte can be written to any file.
+    let output = Command::new("sh")
+        .args(["-c", "ulimit -f 0; exec \"$0\" doctor --plugin \"$1\""])
+        .args([Path::new(env!("CARGO_BIN_EXE_crossdock")), &plugin])
+        .env_remove("CROSSDOCK_PLUGIN_PATH")
+        .env("CROSSDOCK_COSTS", "off")
+        .output()
+        .unwrap();
+    let text = text(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(
+        text.contains("check that processes and temporary files can be made"),
+        "{text}"
+    );
+    assert!(
+        !text.contains("author") && !text.contains("crashed"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -133,6 +133,7 @@ impl Work<'_> {
         let took = started.elapsed().as_secs_f64();
         let back = tensor.file_order(&copy)?;
         if loaded.stored() != Some(back.as_slice()) {
+            file.check_unchanged()?;
             let what = format!("copy `{}` of `{}`", tensor.name, file.path.display());
             let why = format!("what `{}` gave back differs from the file", self.target);
             let hint = "run `crossdock conform` on the plugin of that device";

@@ -208,24 +208,20 @@ fn remarks(files: &[FileRow]) -> Text {
 
 /// The files to probe: given ones first, whatever they are, then what the search finds.
 fn candidates(globals: &Globals) -> Result<Vec<PathBuf>, Failure> {
-    let mut given = globals.plugin.clone();
     if let Some(folder) = &globals.plugin_path {
         let failed = |error: &_| Problem::file("search the folder", folder, error);
-        let entries = std::fs::read_dir(folder).map_err(|error| failed(&error))?;
-        let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
-        let mut found: Vec<PathBuf> = paths
-            .filter(|path| path.extension().is_some_and(|end| end == "so"))
-            .collect();
-        found.sort();
-        given.extend(found);
+        std::fs::read_dir(folder).map_err(|error| failed(&error))?;
     }
-    let search = plugin_files::search(&[], &plugin_files::Environment::of_process());
+    // As every host searches: libraries that are not named as plugins are of no interest.
+    let folders: Vec<PathBuf> = globals.plugin_path.iter().cloned().collect();
+    let search = plugin_files::search(&folders, &plugin_files::Environment::of_process());
     for warning in search.warnings {
         log::warn!(target: "crossdock::load", "{warning}");
     }
-    let given = given
-        .into_iter()
-        .map(|path| std::path::absolute(&path).unwrap_or(path));
+    let given = globals
+        .plugin
+        .iter()
+        .map(|path| std::path::absolute(path).unwrap_or_else(|_| path.clone()));
     let searched = search.candidates.into_iter().map(|found| found.path);
     let mut paths: Vec<PathBuf> = Vec::new();
     for path in given.chain(searched) {

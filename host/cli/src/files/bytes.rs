@@ -1,9 +1,8 @@
 //! Bytes that a tensor can own: a mapped file, or memory of ours.
 #![expect(unsafe_code, reason = "mapping a file")]
 
-use std::{fmt, io, path::Path, sync::Arc};
+use std::{fmt, fs::File, io, sync::Arc};
 
-use crossdock_sdk::regular;
 use memmap2::{Mmap, MmapOptions};
 
 /// Shared bytes; clones are cheap and keep the mapping alive.
@@ -16,17 +15,16 @@ pub(crate) enum Bytes {
 impl Bytes {
     /// Maps a regular file. Its pages may be written, for this process alone: a kernel may write to memory
     /// that it was told not to write. They are not reserved, since a file may be larger than memory.
-    pub(crate) fn map(path: &Path) -> io::Result<Self> {
-        let file = regular::open(path)?;
+    pub(crate) fn map(file: &File) -> io::Result<Self> {
         // SAFETY: the mapping is private to this process, and only read here. A program that shortens
         // the file under us raises SIGBUS, as with every mapped file; the documentation of `copy`
         // says so.
-        if let Ok(mapped) = unsafe { MmapOptions::new().no_reserve_swap().map_copy(&file) } {
+        if let Ok(mapped) = unsafe { MmapOptions::new().no_reserve_swap().map_copy(file) } {
             return Ok(Self::Mapped(Arc::new(mapped)));
         }
         // The system counts pages that may be written as memory, and the process may have no more.
         // SAFETY: as above.
-        let mapped = unsafe { Mmap::map(&file) }?;
+        let mapped = unsafe { Mmap::map(file) }?;
         Ok(Self::Mapped(Arc::new(mapped)))
     }
 }
@@ -63,8 +61,8 @@ mod tests {
         // In KiB.
         let size = 4 * 1024 * total.parse::<u64>().unwrap();
         let path = std::env::temp_dir().join(format!("crossdock-large-{}", std::process::id()));
-        std::fs::File::create(&path).unwrap().set_len(size).unwrap();
-        let bytes = Bytes::map(&path);
+        File::create(&path).unwrap().set_len(size).unwrap();
+        let bytes = Bytes::map(&File::open(&path).unwrap());
         std::fs::remove_file(&path).unwrap();
         let bytes = bytes.unwrap();
         assert_eq!(bytes.as_ref().len() as u64, size);

@@ -2,16 +2,18 @@
 
 use std::{
     ffi::OsString,
+    io::{self, Read as _},
     path::{Path, PathBuf},
 };
 
 use crossdock::{Runtime, Tensor};
-use crossdock_sdk::dlpack::Layout;
+use crossdock_sdk::{dlpack::Layout, regular};
 
 use super::{
     Bytes, FileError, npy,
     npz::{self, Member},
     safetensors,
+    stamp::Stamped,
 };
 use crate::failure::{self, Failure, Problem};
 
@@ -47,6 +49,7 @@ pub(crate) struct Loaded<'a> {
 pub(crate) struct TensorFile {
     pub(crate) path: PathBuf,
     pub(crate) parts: Vec<Part>,
+    stamped: Stamped,
 }
 
 /// What becomes one file when it is written. A `.npz` has a part for each member.
@@ -104,11 +107,41 @@ impl TensorFile {
     pub(crate) fn tensors(&self) -> impl Iterator<Item = &FileTensor> {
         self.parts.iter().flat_map(|part| &part.tensors)
     }
+
+    /// Fails if the file was written to since it was read.
+    pub(crate) fn check_unchanged(&self) -> Result<(), Failure> {
+        let changed = self.stamped.check();
+        Ok(changed.map_err(|error| changed_meanwhile(&self.path, &error))?)
+    }
 }
 
 /// Reads the headers of a file and maps its tensors.
 pub(crate) fn read(path: &Path) -> Result<TensorFile, Failure> {
-    let bytes = Bytes::map(path).map_err(|error| Problem::file("read", path, &error))?;
+    let failed = |error: io::Error| Problem::file("read", path, &error);
+    let stamped = regular::open(path).and_then(Stamped::new).map_err(failed)?;
+    let bytes = Bytes::map(stamped.file()).map_err(failed)?;
+    parsed(path, stamped, bytes)
+}
+
+/// Reads all of a file. Another program can shorten it meanwhile: that is an error here, where a mapped file
+/// ends the process.
+pub(crate) fn read_whole(path: &Path) -> Result<TensorFile, Failure> {
+    let failed = |error: io::Error| Problem::file("read", path, &error);
+    let stamped = regular::open(path).and_then(Stamped::new).map_err(failed)?;
+    let mut bytes = Vec::new();
+    stamped.file().read_to_end(&mut bytes).map_err(failed)?;
+    let changed = stamped.check();
+    changed.map_err(|error| changed_meanwhile(path, &error))?;
+    parsed(path, stamped, bytes.into())
+}
+
+fn changed_meanwhile(path: &Path, error: &io::Error) -> Problem {
+    let what = format!("read the tensors of `{}`", path.display());
+    let hint = "let the other program end first, and replace files by rename (`mv new old`)";
+    Problem::new(what, error.to_string(), hint)
+}
+
+fn parsed(path: &Path, stamped: Stamped, bytes: Bytes) -> Result<TensorFile, Failure> {
     let name = path.file_name().unwrap_or_default();
     let extension = path
         .extension()
@@ -123,6 +156,7 @@ pub(crate) fn read(path: &Path) -> Result<TensorFile, Failure> {
     Ok(TensorFile {
         path: path.to_owned(),
         parts,
+        stamped,
     })
 }
 
@@ -136,4 +170,25 @@ pub(super) fn unreadable(path: &Path, error: &FileError) -> Failure {
     };
     let what = format!("read the tensors of `{}`", path.display());
     Problem::new(what, failure::chain(error), hint).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_truncated_after_it_was_read_whole_keeps_its_bytes() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.safetensors");
+        let header = br#"{"x":{"dtype":"U8","shape":[100000],"data_offsets":[0,100000]}}"#;
+        let length = (header.len() as u64).to_le_bytes();
+        let bytes = [&length[..], header, &[7; 100_000]].concat();
+        std::fs::write(&path, &bytes).unwrap();
+        let read = read_whole(&path).unwrap();
+        std::fs::File::create(&path).unwrap();
+        let tensor = read.tensors().next().unwrap();
+        let loaded = tensor.loaded().unwrap();
+        assert_eq!(loaded.stored().unwrap(), [7; 100_000]);
+        assert!(read.check_unchanged().is_err());
+    }
 }

@@ -8,8 +8,9 @@ mod npy;
 mod npy_header;
 mod npz;
 mod safetensors;
+mod stamp;
 
 pub(crate) use bytes::Bytes;
 pub(crate) use error::FileError;
-pub(crate) use file::{FileTensor, Part, Source, TensorFile, read};
+pub(crate) use file::{FileTensor, Part, Source, TensorFile, read, read_whole};
 pub(crate) use generated::generated;

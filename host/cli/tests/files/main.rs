@@ -9,6 +9,7 @@ mod arrays;
 #[path = "../shared/c_plugin.rs"]
 mod c_plugin;
 mod cases;
+mod changed;
 mod hints;
 mod kinds;
 mod outputs;

@@ -142,7 +142,7 @@ impl Outcome {
 pub(super) fn payloads(runtime: &Runtime, files: &[PathBuf]) -> Result<Vec<Payload>, Failure> {
     let mut tensors = Vec::new();
     for path in files {
-        tensors.extend(files::read(path)?.tensors().cloned());
+        tensors.extend(files::read_whole(path)?.tensors().cloned());
     }
     if files.is_empty() {
         tensors = files::generated().map_err(|error| {

@@ -2,10 +2,13 @@
 //!
 //! A file and not stdout, because stdout belongs to whatever the plugin prints.
 
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use crossdock::Runtime;
+use crossdock_sdk::regular;
 use rustix::process::{Resource, Rlimit, Signal};
 use serde::{Deserialize, Serialize};
 
@@ -54,11 +57,37 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     };
     let text = screen::json_text(&answer)?;
     let answered = &arguments.answer;
-    std::fs::write(answered, text).map_err(|error| Problem::file("write", answered, &error))?;
+    let written = regular::fits(text.len() as u64).and_then(|()| fs::write(answered, text));
+    let written = written.inspect_err(|error| report_failure(answered, error));
+    written.map_err(|error| Problem::file("write", answered, &error))?;
     drop(opened);
     let closed = closed(answered);
-    std::fs::rename(answered, &closed).map_err(|error| Problem::file("write", &closed, &error))?;
+    let renamed = fs::rename(answered, &closed);
+    renamed.map_err(|error| Problem::file("write", &closed, &error))?;
     Ok(exit::DONE)
+}
+
+/// The name of a file that the parent makes, whose number is 0 until the child itself fails by that error of
+/// the system: a new name needs no room, where the disk may be full.
+pub(super) fn failed(answer: &Path, code: i32) -> PathBuf {
+    answer.with_extension(format!("failed-{code}"))
+}
+
+fn report_failure(answer: &Path, error: &io::Error) {
+    let code = error.raw_os_error().unwrap_or(libc::EFBIG);
+    fs::rename(failed(answer, 0), failed(answer, code)).ok();
+}
+
+/// What the child itself failed by, if it did.
+pub(super) fn own_failure(answer: &Path) -> Option<io::Error> {
+    let entries = fs::read_dir(answer.parent()?).ok()?;
+    let code = entries.filter_map(|entry| {
+        let name = entry.ok()?.file_name();
+        let (_, code) = name.to_str()?.split_once(".failed-")?;
+        code.parse().ok()
+    });
+    let mut code = code.filter(|code| *code != 0);
+    code.next().map(io::Error::from_raw_os_error)
 }
 
 /// The name of the answer once the plugin was closed as well, which is the child's final word: a plugin

@@ -3,6 +3,7 @@
 use std::{
     env,
     ffi::OsString,
+    fs::File,
     io,
     io::Read,
     os::unix::process::ExitStatusExt as _,
@@ -16,7 +17,7 @@ use crossdock_sdk::child::Child;
 use crossdock_sdk::threads::Thread;
 
 use crate::command::{
-    probe::child::{Answer, closed},
+    probe::child::{Answer, closed, failed, own_failure},
     probe::process,
 };
 use crate::failure::{Problem, one_line};
@@ -42,6 +43,7 @@ pub(crate) fn probe(path: &Path, kept: &[OsString]) -> Probed {
 fn run(path: &Path, kept: &[OsString], printed: &mut u64) -> io::Result<Result<Answer, Problem>> {
     let folder = tempfile::tempdir()?;
     let answer_file = folder.path().join("answer.json");
+    File::create(failed(&answer_file, 0))?;
     let mut command = Command::new(env::current_exe()?);
     command.arg("probe-child").args([path, &answer_file]);
     process::prepare(&mut command, kept);
@@ -67,6 +69,9 @@ fn run(path: &Path, kept: &[OsString], printed: &mut u64) -> io::Result<Result<A
         return Ok(Err(hung(path, limit)));
     }
     let status = child.status()?;
+    if let Some(error) = own_failure(&answer_file) {
+        return Err(error);
+    }
     let read = |file: &Path| serde_json::from_slice(&std::fs::read(file).ok()?).ok();
     let outcome = match read(&closed(&answer_file)) {
         Some(answer) => Outcome::Closed(Box::new(answer)),
@@ -137,9 +142,13 @@ fn hung(path: &Path, limit: Duration) -> Problem {
 
 fn cannot(path: &Path, error: &io::Error) -> Problem {
     let hint = "check that processes and temporary files can be made";
+    let folder = env::temp_dir();
     Problem::new(
         format!("probe plugin `{}`", path.display()),
-        error.to_string(),
+        format!(
+            "{error}, in a process or a file of `doctor` itself (temporary files are in `{}`)",
+            folder.display()
+        ),
         hint,
     )
 }
