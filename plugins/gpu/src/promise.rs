@@ -108,9 +108,11 @@ impl Promises {
         self.0.iter().find_map(failure).map_or(Ok(()), Err)
     }
 
-    /// Drops `told`, whose verdict was reported.
+    /// Drops those of `told` that are complete: their verdict was reported. The others may still fail.
     pub(crate) fn forget(&mut self, told: &Self) {
-        let is_told = |promise: &Arc<Promise>| told.0.iter().any(|one| Arc::ptr_eq(one, promise));
+        let is_told = |promise: &Arc<Promise>| {
+            promise.now().is_some() && told.0.iter().any(|one| Arc::ptr_eq(one, promise))
+        };
         self.0.retain(|promise| !is_told(promise));
     }
 }
@@ -137,5 +139,19 @@ mod tests {
         stream.forget(&recorded);
         assert_eq!(stream.verdict(), Ok(()));
         assert_eq!(recorded.verdict(), Err(why));
+    }
+
+    #[test]
+    fn a_promise_that_is_pending_is_not_forgotten() {
+        let (done, pending) = (Arc::new(Promise::default()), Arc::new(Promise::default()));
+        let mut stream = Promises::of(&done);
+        stream.join(&Promises::of(&pending));
+        let why = Fault::invalid("test", "a reason");
+        assert!(done.complete(Err(why.clone()), || ()));
+        let told = stream.clone();
+        stream.forget(&told);
+        assert_eq!(stream.verdict(), Ok(()));
+        assert!(pending.complete(Err(why.clone()), || ()));
+        assert_eq!(stream.verdict(), Err(why));
     }
 }

@@ -145,8 +145,10 @@ impl<V: Vendor> Stream<V> {
             self.keep_failure(ended);
         }
         let operation = "stream_synchronize";
-        let (entries, last) = (self.markers.entries(), self.last_marker());
+        // The host events first: one that the stream waits for from now on is not among them, and one that is among them
+        // makes an earlier marker an old one.
         let host_events = locked(&self.host_events).clone();
+        let (entries, last) = (self.markers.entries(), self.last_marker());
         let is_left_alone = || !self.is_shown() && self.markers.entries() == entries;
         let reached = wait_until(deadline, || {
             // Anew each time: the device may be lost meanwhile, or the process exit.
@@ -175,8 +177,9 @@ impl<V: Vendor> Stream<V> {
 
     fn mark(&self, operation: &'static str) -> Result<Arc<Marker<V>>, Fault> {
         let inside = self.admit(operation)?;
-        let event = NativeEvent::record(&self.device, &inside, self.context, self.raw)?;
+        // Before the marker, which is not behind what the stream waits for from now on.
         let host_events = locked(&self.host_events).clone();
+        let event = NativeEvent::record(&self.device, &inside, self.context, self.raw)?;
         Ok(Arc::new(Marker { event, host_events }))
     }
 
