@@ -22,7 +22,7 @@
 //! | `driver` | the driver, looked for and opened, and whether it may still be called |
 //! | `device`, `current` | one device, and calls inside of its context |
 //! | `ended_streams` | streams of ours that are no longer used while their work runs |
-//! | `memory`, `cleared_failures`, `blocks`, `counts` | allocations, memory that is kept, and what is counted |
+//! | `memory`, `users`, `cleared_failures`, `blocks`, `counts` | allocations, who uses them, memory that is kept, and what is counted |
 //! | `pointers`, `place` | the table of known memory, and the ends of a copy |
 //! | `stream`, `stream_wait`, `event`, `native`, `promise`, `word`, `host_waits` | streams, points in them, and what the host completes |
 //! | `host_call`, `progress` | host functions; how far work is, and waiting with a limit |
@@ -107,6 +107,7 @@ mod stream;
 mod stream_wait;
 mod strided;
 mod transfer;
+mod users;
 pub mod vendor;
 mod word;
 mod work;

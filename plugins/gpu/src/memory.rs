@@ -1,8 +1,8 @@
 //! Allocations: where their memory came from, and where it goes back to.
 #![expect(unsafe_code, reason = "memory is freed by its address")]
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, RwLock};
 
 use crossdock_sdk::abi::{MemoryKind, Status};
 use crossdock_sdk::deadline::{Deadline, limit};
@@ -30,11 +30,14 @@ pub(crate) struct Allocation<V: Vendor> {
     /// The point in the stream of allocations behind which other streams may use it; `None` once it was passed.
     ready: Mutex<Option<Arc<NativeEvent<V>>>>,
     /// Ends of the work that may still use registered memory.
-    users: Mutex<Vec<Arc<NativeEvent<V>>>>,
-    /// The devices that host memory is registered for.
-    pub(crate) holders: Mutex<Vec<Arc<Device<V>>>>,
+    pub(crate) users: Mutex<Vec<Arc<NativeEvent<V>>>>,
+    /// Calls that use registered memory now.
+    pub(crate) calls: AtomicUsize,
+    /// The devices that host memory is registered for; none once the registration has ended. Shared by a call that begins
+    /// to use the memory, exclusive to the thread that ends the registration: also over the call of the driver.
+    pub(crate) holders: RwLock<Vec<Arc<Device<V>>>>,
     /// Why nobody can tell whether work is over that used registered memory: its device was lost.
-    abandoned: OnceLock<Fault>,
+    pub(crate) abandoned: OnceLock<Fault>,
 }
 
 /// Where memory came from.
@@ -50,6 +53,8 @@ pub(crate) enum Source {
 
 impl<V: Vendor> Allocation<V> {
     pub(crate) fn new(device: &Arc<Device<V>>, address: u64, size: u64, source: Source) -> Self {
+        let holder = (source == Source::Registered).then(|| Arc::clone(device));
+        let holders = holder.into_iter().collect();
         Self {
             device: Arc::clone(device),
             address,
@@ -58,7 +63,8 @@ impl<V: Vendor> Allocation<V> {
             source,
             ready: Mutex::default(),
             users: Mutex::default(),
-            holders: Mutex::default(),
+            calls: AtomicUsize::new(0),
+            holders: RwLock::new(holders),
             abandoned: OnceLock::new(),
         }
     }
@@ -66,7 +72,7 @@ impl<V: Vendor> Allocation<V> {
     /// The device whose memory it is. What several have registered is that of one which is not lost.
     pub(crate) fn working_device(&self) -> Arc<Device<V>> {
         let working = self.device.is_lost().then(|| {
-            let holders = locked(&self.holders);
+            let holders = self.holders();
             holders.iter().find(|device| !device.is_lost()).cloned()
         });
         let working = working.flatten();
@@ -335,52 +341,6 @@ impl<V: Vendor> Allocation<V> {
         }
         // One that failed too: whoever uses the memory inherits that.
         ready.hold(inside, stream)
-    }
-
-    /// Remembers the end of work that uses registered memory, and forgets ends that are passed.
-    pub(crate) fn used_until(&self, point: &Arc<NativeEvent<V>>) {
-        let users = {
-            let mut users = locked(&self.users);
-            users.push(Arc::clone(point));
-            users.clone()
-        };
-        // The driver is asked without the lock. A failure may be the question's, and the work may still run.
-        let is_over = |user: &Arc<NativeEvent<V>>| user.progress() == Ok(Progress::Done);
-        let over: Vec<_> = users.into_iter().filter(is_over).collect();
-        self.forget_users(&over);
-    }
-
-    fn forget_users(&self, over: &[Arc<NativeEvent<V>>]) {
-        let is_left = |user: &Arc<NativeEvent<V>>| !over.iter().any(|one| Arc::ptr_eq(one, user));
-        locked(&self.users).retain(is_left);
-    }
-
-    /// Remembers that nobody can tell whether work is over that uses registered memory: its device was lost.
-    pub(crate) fn abandon(&self, loss: &Fault) {
-        self.abandoned.get_or_init(|| loss.clone());
-    }
-
-    /// Waits for all work that uses registered memory; `NOT_READY` where it goes on after the deadline. Whether work of a
-    /// lost device is over is unknown: then this fails, each time.
-    pub(crate) fn wait_for_users(&self, deadline: Deadline) -> Result<(), Fault> {
-        if let Some(failure) = self.abandoned.get() {
-            return Err(failure.clone());
-        }
-        let users = locked(&self.users).clone();
-        for user in &users {
-            match user.wait(deadline)? {
-                Progress::Failed(fault) if fault.status == Status::DEVICE_LOST => {
-                    return Err(fault);
-                }
-                Progress::Running => {
-                    let why = "work still uses the memory";
-                    return Err(Fault::new(Status::NOT_READY, "unregister_host", why));
-                }
-                Progress::Failed(_) | Progress::Done => {}
-            }
-        }
-        self.forget_users(&users);
-        Ok(())
     }
 }
 

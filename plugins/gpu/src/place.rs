@@ -12,6 +12,7 @@ use crate::native::NativeEvent;
 use crate::plugin::Gpu;
 use crate::pointers::plain_address;
 use crate::stream::Stream;
+use crate::users::InUse;
 use crate::vendor::{ErrorKind, Kind, Known, Vendor};
 use crate::work::finish;
 
@@ -25,7 +26,13 @@ pub(crate) struct Place<V: Vendor> {
     pub(crate) device: Option<Arc<Device<V>>>,
     /// The context of memory that others made.
     context: Option<u64>,
-    allocation: Option<Arc<Allocation<V>>>,
+    allocation: Option<InUse<V>>,
+}
+
+/// Memory that this plugin knows by itself, or what the driver knows of other memory.
+enum Memory<V: Vendor> {
+    Known(InUse<V>),
+    OfOthers(Option<Known>),
 }
 
 /// How many bytes of an end are used: before its address (where strides go backwards) and from it on.
@@ -116,17 +123,19 @@ impl<V: Vendor> Gpu<V> {
                 _ => Fault::not_owner(operation, why),
             }
         })?;
-        if let Some(found) = self.pointers.find(address) {
-            inside_of(found.address, found.size, address, reach, operation)?;
-            return Ok(Place {
-                address,
-                kind: Some(found.kind()),
-                device: Some(found.working_device()),
-                context: None,
-                allocation: Some(found),
-            });
-        }
-        let known = self.known_of_others(address)?;
+        let known = match self.memory_at(address)? {
+            Memory::OfOthers(known) => known,
+            Memory::Known(found) => {
+                inside_of(found.address, found.size, address, reach, operation)?;
+                return Ok(Place {
+                    address,
+                    kind: Some(found.kind()),
+                    device: Some(found.working_device()),
+                    context: None,
+                    allocation: Some(found),
+                });
+            }
+        };
         if let Some(known) = known {
             // Not every driver tells the size of an allocation that others made.
             let fits = match known.size {
@@ -157,6 +166,25 @@ impl<V: Vendor> Gpu<V> {
         }
         let why = format!("{address:#x} is no memory that this plugin or the driver knows");
         Err(Fault::not_owner(operation, why))
+    }
+
+    /// The memory at an address, as the table has it, or else the driver.
+    fn memory_at(&self, address: u64) -> Result<Memory<V>, Fault> {
+        loop {
+            let registrations = self.pointers.registrations();
+            if let Some(found) = self.pointers.find(address) {
+                // Where its registration has ended meanwhile, the table no longer has it.
+                match InUse::begin(found) {
+                    Some(found) => return Ok(Memory::Known(found)),
+                    None => continue,
+                }
+            }
+            let known = self.known_of_others(address)?;
+            // Else the driver may know it because it was registered here in between.
+            if registrations == self.pointers.registrations() {
+                return Ok(Memory::OfOthers(known));
+            }
+        }
     }
 
     /// What the driver knows of an address, other than what this plugin keeps for itself.

@@ -1,6 +1,7 @@
 //! The table of memory that this plugin made or locked, and what the driver knows of other addresses.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossdock_sdk::abi::{Address, AddressForm, MemoryKind, PointerFlags, PointerInfo};
 use crossdock_sdk::handles::Handles;
@@ -15,6 +16,8 @@ use crate::vendor::{Kind, Known, Vendor};
 pub(crate) struct Pointers<V: Vendor> {
     known: Handles<u64, Allocation<V>>,
     addresses: PointerTable,
+    /// Counts the registrations that were entered, each before the driver knows of it.
+    registrations: AtomicU64,
 }
 
 impl<V: Vendor> Pointers<V> {
@@ -22,6 +25,7 @@ impl<V: Vendor> Pointers<V> {
         Self {
             known: Handles::new(),
             addresses: PointerTable::new(),
+            registrations: AtomicU64::new(0),
         }
     }
 
@@ -37,7 +41,15 @@ impl<V: Vendor> Pointers<V> {
             drop(self.known.remove(operation, number));
             Fault::not_entered(operation, &error)
         })?;
+        if new.is_registered() {
+            self.registrations.fetch_add(1, Ordering::AcqRel);
+        }
         Ok(new)
+    }
+
+    /// How many registrations were entered so far.
+    pub(crate) fn registrations(&self) -> u64 {
+        self.registrations.load(Ordering::Acquire)
     }
 
     /// The allocation around an address.

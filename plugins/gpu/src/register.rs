@@ -9,7 +9,7 @@ use crossdock_sdk::abi::Status;
 use crossdock_sdk::deadline::Deadline;
 use crossdock_sdk::plugin::{Error, Register};
 
-use crate::device::{Device, locked};
+use crate::device::Device;
 use crate::fault::Fault;
 use crate::memory::{Allocation, Source};
 use crate::plugin::Gpu;
@@ -33,7 +33,6 @@ impl<V: Vendor> Register for Gpu<V> {
             return Ok(register_again(&known, device, address, size)?);
         }
         let made = Allocation::new(device, address, size, Source::Registered);
-        locked(&made.holders).push(Arc::clone(device));
         // Into the table before it is registered: the table refuses ranges that overlap.
         self.pointers.insert(operation, Arc::new(made))?;
         let inside = device.enter(operation);
@@ -60,38 +59,20 @@ impl<V: Vendor> Register for Gpu<V> {
         let found = self.pointers.find(address);
         let found = found.filter(|found| found.address == address && found.is_registered());
         let found = found.ok_or_else(not_registered)?;
-        let place = |holders: &[Arc<Device<V>>]| {
-            let mut all = holders.iter();
-            let place = all.position(|holder| Arc::ptr_eq(holder, device));
-            place.ok_or_else(not_registered)
-        };
-        let is_last = {
-            let holders = locked(&found.holders);
-            place(&holders).map(|_place| holders.len() == 1)?
-        };
+        // No call begins to use the memory while this is held.
+        let mut holders = found.change_holders();
+        let place = holders.iter().position(|one| Arc::ptr_eq(one, device));
+        let place = place.ok_or_else(not_registered)?;
         // Memory of a lost device stays registered for it, and so for the others too.
         device.check(operation)?;
-        if is_last {
-            // Before the table forgets it: another thread may register memory there.
-            found.wait_for_users(Deadline::after(Some(Duration::ZERO)))?;
+        if holders.len() == 1 {
+            unregister_after_work(&found, Deadline::after(Some(Duration::ZERO)))?;
+            // Before a call that waits to use it looks for it again.
+            let is_registered = Allocation::is_registered;
+            drop(self.pointers.remove(address, operation, is_registered));
         }
-        let is_left = {
-            let mut holders = locked(&found.holders);
-            let place = place(&holders)?;
-            holders.swap_remove(place);
-            !holders.is_empty()
-        };
-        if is_left {
-            return Ok(());
-        }
-        let is_registered = Allocation::is_registered;
-        let gone = self.pointers.remove(address, operation, is_registered)?;
-        let at_once = Deadline::after(Some(Duration::ZERO));
-        Ok(unregister_after_work(&gone, at_once).inspect_err(|_| {
-            // It is registered as before.
-            locked(&gone.holders).push(Arc::clone(device));
-            drop(self.pointers.insert(operation, gone));
-        })?)
+        holders.swap_remove(place);
+        Ok(())
     }
 }
 
@@ -104,7 +85,8 @@ pub(crate) fn unregister_after_work<V: Vendor>(
 ) -> Result<(), Fault> {
     gone.wait_for_users(deadline)?;
     let inside = gone.device.enter("unregister_host")?;
-    // SAFETY: the work that uses it is over, and nobody finds it any more.
+    // SAFETY: the work that uses it is over, and no call begins to use it: its caller has the holders, or the plugin is
+    // closed.
     inside.ask(|vendor| unsafe { vendor.unregister_host(gone.address) })
 }
 
@@ -115,7 +97,7 @@ fn register_again<V: Vendor>(
     address: u64,
     size: u64,
 ) -> Result<(), Fault> {
-    let mut holders = locked(&known.holders);
+    let mut holders = known.change_holders();
     let is_same = known.is_registered() && known.address == address && known.size == size;
     let is_known = holders.iter().any(|holder| Arc::ptr_eq(holder, device));
     if !is_same || holders.is_empty() || is_known {

@@ -14,6 +14,7 @@
 //! | `broken`, `defects` | a driver layer with one mistake, and what the checker says of each mistake |
 //! | `shared_queues` | waits for a stream whose hardware queue a host event holds |
 //! | `ended` | streams that are destroyed while their work runs |
+//! | `registrations` | host memory that is unregistered while calls use it |
 //! | `forks` | the child of a fork |
 #![expect(
     unsafe_code,
@@ -53,6 +54,7 @@ mod masks;
 mod memory;
 mod optional;
 mod peers;
+mod registrations;
 mod shared_queues;
 
 use crossdock::{CostCache, Runtime, RuntimeBuilder};
