@@ -4,6 +4,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crossdock_sdk::abi::Status;
+use crossdock_sdk::deadline::Deadline;
 use crossdock_sdk::log;
 
 use crate::TARGET;
@@ -16,6 +17,7 @@ use crate::ended_streams::EndedStreams;
 use crate::fault::Fault;
 use crate::host_call::Calls;
 use crate::host_waits::HostWaits;
+use crate::progress::{Progress, wait_until_over};
 use crate::vendor::{Answer, Code, ErrorKind, Facts, Vendor};
 use crate::word::Words;
 
@@ -257,8 +259,11 @@ impl<V: Vendor> Device<V> {
         self.close_ended(inside);
         let ends = std::mem::take(&mut *locked(&self.ends));
         for event in ends {
-            // A failure of that work is nobody's to hear.
-            let _over = inside.vendor().synchronize_event(event);
+            // A failure of that work is not reported to anyone. One of this call proves nothing, so the driver is asked.
+            if inside.vendor().synchronize_event(event).is_err() {
+                let ask = || Progress::ask(inside, |vendor| vendor.query_event(event));
+                let _over = wait_until_over(Deadline::after(None), ask);
+            }
             self.report(inside.vendor().destroy_event(event));
         }
     }

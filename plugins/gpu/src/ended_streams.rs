@@ -11,6 +11,7 @@ use crate::device::{Device, locked};
 use crate::fault::Fault;
 use crate::progress::{Progress, wait_until};
 use crate::vendor::Vendor;
+use crate::work::finish;
 
 /// Those of a device's own context that still have work. The one that was queried longest ago comes first. A thread that
 /// queries one shares it meanwhile; the last one destroys it.
@@ -51,7 +52,7 @@ impl<V: Vendor> Device<V> {
         let ended = std::mem::take(&mut *locked(&self.ended.0));
         for stream in ended {
             // A failure of that work is not reported to anyone.
-            let _over = inside.vendor().synchronize_stream(*stream);
+            let _over = finish(inside, *stream);
             self.let_go(inside, stream);
         }
     }

@@ -1,10 +1,11 @@
 //! Streams that are destroyed while their work runs: the driver's own goes once the work is over.
 
+use crossdock_plugin_cuda::Plugin as Cuda;
 use crossdock_sdk::abi::Status;
-use crossdock_sdk::plugin::{HostEvents as _, Plugin as _, Streams as _};
+use crossdock_sdk::plugin::{HostEvents as _, Plugin as _, Streams as _, Wrap as _};
 
 use crate::driver::Driver;
-use crate::hooks::{LIMIT_NS, open};
+use crate::hooks::{LIMIT_NS, device, open};
 use crate::{POLICIES, over};
 
 #[test]
@@ -46,4 +47,79 @@ fn a_close_waits_for_streams_that_were_destroyed_while_their_work_ran() {
     // This fails the event, behind which the work goes on.
     drop(plugin);
     assert_eq!(leaks(), 0);
+}
+
+/// A value of pinned memory that a stream of the thread's context waits for, behind the plugin's back.
+fn hold(driver: &Driver, native: u64) -> u64 {
+    let flag = driver.allocate_pinned(4);
+    Driver::write_pinned(flag, 0);
+    driver.wait_value(native, flag);
+    flag
+}
+
+/// Closes the plugin while calls fail and work waits for a flag. The close calls `waits` while it waits, and `goes_on`
+/// afterwards.
+fn close_behind(cuda: Cuda, driver: &Driver, flag: u64, fault: &str, [waits, goes_on]: [&str; 2]) {
+    driver.take_calls();
+    driver.arm(fault);
+    std::thread::scope(|scope| {
+        let close = scope.spawn(move || drop(cuda));
+        let is_early = loop {
+            let calls = driver.take_calls();
+            if calls.contains_key(goes_on) || close.is_finished() {
+                break true;
+            }
+            if calls.contains_key(waits) {
+                break false;
+            }
+            std::thread::yield_now();
+        };
+        assert!(driver.disarm() > 0, "{fault}");
+        Driver::write_pinned(flag, 1);
+        close.join().unwrap();
+        assert!(!is_early, "{fault}: the close did not wait");
+    });
+}
+
+#[test]
+fn a_close_waits_for_a_destroyed_stream_although_the_first_wait_fails() {
+    let name = "ended::a_close_waits_for_a_destroyed_stream_although_the_first_wait_fails";
+    if !over(name, &POLICIES) {
+        return;
+    }
+    let (cuda, driver) = (open(), Driver::open());
+    driver.enter_primary_context(0);
+    let stream = cuda.stream_create(0).unwrap();
+    let flag = hold(&driver, cuda.stream_native(stream).unwrap());
+    cuda.stream_destroy(stream).unwrap();
+    let calls = ["cuStreamQuery", "cuStreamDestroy_v2"];
+    close_behind(cuda, &driver, flag, "cuStreamSynchronize@1=2", calls);
+    driver.free_pinned(flag);
+    driver.leave_primary_context(0);
+    assert_eq!((driver.leaks(), driver.reports()), (0, 0));
+}
+
+#[test]
+fn a_close_waits_for_the_remembered_end_of_a_stream_although_the_first_wait_fails() {
+    let name =
+        "ended::a_close_waits_for_the_remembered_end_of_a_stream_although_the_first_wait_fails";
+    if !over(name, &POLICIES) {
+        return;
+    }
+    let (cuda, driver) = (open(), Driver::open());
+    driver.enter_primary_context(1);
+    let native = driver.create_stream();
+    let flag = hold(&driver, native);
+    // SAFETY: it is destroyed after the close.
+    let theirs = unsafe { cuda.stream_wrap(1, native) }.unwrap();
+    // It waits for a value in memory of the first device.
+    let event = cuda.event_create_host(0).unwrap();
+    cuda.stream_wait_event(theirs, event).unwrap();
+    cuda.stream_destroy(theirs).unwrap();
+    let calls = ["cuEventQuery", "cuEventDestroy_v2"];
+    close_behind(cuda, &driver, flag, "cuEventSynchronize@1=2", calls);
+    driver.destroy_stream(native);
+    driver.free_pinned(flag);
+    driver.leave_primary_context(1);
+    assert_eq!((driver.leaks(), driver.reports()), (0, 0));
 }
