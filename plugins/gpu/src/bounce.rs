@@ -11,6 +11,7 @@ use crate::TARGET;
 use crate::blocks::room_for;
 use crate::current::Entered;
 use crate::device::locked;
+use crate::ended_streams::EndedStream;
 use crate::fault::Fault;
 use crate::host_call::Function;
 use crate::memory::pinned;
@@ -240,14 +241,22 @@ impl<V: Vendor> Stream<V> {
         }
         if let Some(helper) = helper {
             // Its work completes all the same.
-            self.device.end_stream(inside, self.context, helper);
+            self.device
+                .end_stream(inside, self.context, EndedStream::hidden(helper));
         }
     }
 
-    /// Leaves what the stream keeps, where nothing can be called in its context any more.
-    pub(crate) fn abandon_bounce(&self, fault: &Fault) {
+    /// Ends the stream where nothing can be called in its context now: what it keeps stays until the close.
+    pub(crate) fn abandon(&self, fault: &Fault) {
         let bounce = std::mem::take(&mut *locked(&self.bounce));
         self.log_kept_until_close(&bounce.blocks, fault);
+        let own = self.is_own();
+        let own = own.then(|| EndedStream::new(self.raw, self.is_shown()));
+        let helper = bounce.helper.map(EndedStream::hidden);
+        for stream in own.into_iter().chain(helper) {
+            // One of a context of others goes with that.
+            let _of_others = self.device.remember_stream(self.context, stream);
+        }
     }
 
     /// A stream of ours, the helper, that comes behind an event; none where that has happened. Nothing but "done"

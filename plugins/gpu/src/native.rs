@@ -6,6 +6,7 @@ use crossdock_sdk::deadline::Deadline;
 
 use crate::current::Entered;
 use crate::device::Device;
+use crate::ended_streams::EndedStream;
 use crate::fault::Fault;
 use crate::progress::{Progress, wait_until_over};
 use crate::stream::Stream;
@@ -138,7 +139,7 @@ pub(crate) fn at_home<V: Vendor, T>(
     let waits = end.hold(&at_home, own);
     let done = waits.and_then(|()| act(&at_home, (home.context, own)));
     // The wait is on it, and is not undone by that.
-    device.end_stream(&at_home, home.context, own);
+    device.end_stream(&at_home, home.context, EndedStream::hidden(own));
     done
 }
 

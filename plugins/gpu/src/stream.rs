@@ -11,6 +11,7 @@ use crate::TARGET;
 use crate::bounce::Bounce;
 use crate::current::Entered;
 use crate::device::{Device, locked};
+use crate::ended_streams::EndedStream;
 use crate::event::Point;
 use crate::fault::Fault;
 use crate::native::{NativeEvent, at_home};
@@ -222,22 +223,18 @@ impl<V: Vendor> Drop for Stream<V> {
         if !self.is_own && !self.has_bounce() {
             return;
         }
-        let operation = "stream_destroy";
-        if self.device.check(operation).is_err() {
+        if self.device.check("stream_destroy").is_err() {
             return;
         }
-        let inside = match self.enter(operation) {
-            Ok(inside) => inside,
-            Err(fault) => return self.abandon_bounce(&fault),
-        };
-        self.end_bounce(&inside);
-        if !self.is_own {
-            return;
-        }
-        match self.refuse_capture(&inside, operation) {
-            Ok(()) => self.device.end_stream(&inside, self.context, self.raw),
-            // The capture ends with it, and nothing of it runs.
-            Err(_captured) => self.device.report(inside.vendor().destroy_stream(self.raw)),
+        match self.device.enter_to_end(self.context) {
+            Ok(inside) => {
+                self.end_bounce(&inside);
+                if self.is_own {
+                    let ended = EndedStream::new(self.raw, self.is_shown());
+                    self.device.end_stream(&inside, self.context, ended);
+                }
+            }
+            Err(fault) => self.abandon(&fault),
         }
     }
 }

@@ -6,6 +6,7 @@ use crossdock_sdk::deadline::Deadline;
 
 use crate::current::Entered;
 use crate::device::Device;
+use crate::ended_streams::EndedStream;
 use crate::fault::Fault;
 use crate::native::NativeEvent;
 use crate::place::Place;
@@ -97,7 +98,8 @@ impl<'a, V: Vendor> Site<'a, V> {
             let _over = finish(&inside, raw);
         }
         // Its work completes all the same.
-        self.device.end_stream(&inside, self.context, raw);
+        self.device
+            .end_stream(&inside, self.context, EndedStream::hidden(raw));
         drop(inside);
         let held = after.and_then(|after| follow(outside, stream.raw, &after));
         done.and(held.map_err(Fault::of_begun))

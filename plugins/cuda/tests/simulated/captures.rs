@@ -3,7 +3,7 @@
 use crossdock::{Event, Stream, Tensor};
 use crossdock_sdk::abi::{MemoryKind, Status, StreamHandle};
 use crossdock_sdk::dlpack::{Dtype, Layout};
-use crossdock_sdk::plugin::{HostEvents as _, Pool as _, Streams as _, Wrap as _};
+use crossdock_sdk::plugin::{HostEvents as _, Plugin as _, Pool as _, Streams as _, Wrap as _};
 
 use crate::driver::Driver;
 use crate::exchanges::LIMIT;
@@ -266,4 +266,31 @@ fn a_question_leaves_the_capture_of_a_shown_stream_alone() {
     assert_eq!(refused, [Some(Status::CAPTURING); 3]);
     assert_eq!(driver.end_capture(native), 0);
     assert_eq!(driver.current(), context);
+}
+
+#[test]
+fn a_captured_stream_that_has_work_is_destroyed_once_both_are_over() {
+    let name = "captures::a_captured_stream_that_has_work_is_destroyed_once_both_are_over";
+    if !over(name, &POLICIES) {
+        return;
+    }
+    let (cuda, driver) = (open(), Driver::open());
+    let (stream, gate) = (
+        cuda.stream_create(0).unwrap(),
+        cuda.event_create_host(0).unwrap(),
+    );
+    let native = cuda.stream_native(stream).unwrap();
+    cuda.stream_wait_event(stream, gate).unwrap();
+    driver.begin_capture(native);
+    driver.take_calls();
+    cuda.stream_destroy(stream).unwrap();
+    assert_eq!(driver.take_calls().get("cuStreamDestroy_v2"), None);
+    assert_eq!(driver.end_capture(native), 0);
+    cuda.event_complete(gate, Status::OK).unwrap();
+    cuda.retire(LIMIT_NS).unwrap();
+    let destroyed = driver.take_calls();
+    assert_eq!(destroyed.get("cuStreamDestroy_v2"), Some(&1));
+    cuda.event_destroy(gate).unwrap();
+    drop(cuda);
+    assert_eq!((driver.leaks(), driver.reports()), (0, 0));
 }

@@ -123,3 +123,47 @@ fn a_close_waits_for_the_remembered_end_of_a_stream_although_the_first_wait_fail
     driver.leave_primary_context(1);
     assert_eq!((driver.leaks(), driver.reports()), (0, 0));
 }
+
+#[test]
+fn a_stream_is_destroyed_although_its_context_is_refused() {
+    let name = "ended::a_stream_is_destroyed_although_its_context_is_refused";
+    if !over(name, &POLICIES) {
+        return;
+    }
+    let (cuda, driver) = (open(), Driver::open());
+    let [first, second, third] = [(); 3].map(|()| cuda.stream_create(0).unwrap());
+    let before = driver.leaks();
+    driver.arm("cuCtxPushCurrent_v2@1=2");
+    cuda.stream_destroy(first).unwrap();
+    assert_eq!((driver.disarm(), driver.leaks()), (1, before - 1));
+    driver.arm("cuCtxPushCurrent_v2@1+=2");
+    cuda.stream_destroy(second).unwrap();
+    assert!(driver.disarm() > 1);
+    cuda.stream_destroy(third).unwrap();
+    assert_eq!(driver.leaks(), before - 3, "{}", driver.list_leaks());
+    assert_eq!(driver.reports(), 0);
+}
+
+#[test]
+fn a_busy_stream_is_kept_where_the_driver_does_not_say_whether_it_is_captured() {
+    let name = "ended::a_busy_stream_is_kept_where_the_driver_does_not_say_whether_it_is_captured";
+    if !over(name, &POLICIES) {
+        return;
+    }
+    let (cuda, driver) = (open(), Driver::open());
+    let (stream, event) = (
+        cuda.stream_create(0).unwrap(),
+        cuda.event_create_host(0).unwrap(),
+    );
+    cuda.stream_native(stream).unwrap();
+    cuda.stream_wait_event(stream, event).unwrap();
+    let before = driver.leaks();
+    driver.arm("cuStreamIsCapturing@1+=999");
+    cuda.stream_destroy(stream).unwrap();
+    assert!(driver.disarm() > 0);
+    assert_eq!(driver.leaks(), before, "its work runs");
+    cuda.event_complete(event, Status::OK).unwrap();
+    cuda.retire(LIMIT_NS).unwrap();
+    assert_eq!(driver.leaks(), before - 1);
+    cuda.event_destroy(event).unwrap();
+}
