@@ -5,6 +5,7 @@
 )]
 
 use std::collections::BTreeSet;
+use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -314,10 +315,19 @@ impl<V: Vendor> Drop for Gpu<V> {
         }
         // Nobody can complete these host events any more: dropping them fails their waiters, so that streams drain.
         drop(self.events.drain());
+        let mut may_run = false;
         for stream in self.streams.drain() {
-            if let Err(fault) = stream.drain(None) {
-                log::warn!(target: TARGET, "{fault}");
+            if let Err(fault) = stream.drain_at_close() {
+                let what = "work may still run, so no memory is freed";
+                log::warn!(target: TARGET, "{what}: {fault}");
+                may_run = true;
             }
+        }
+        if may_run {
+            for device in &self.devices {
+                let _kept = ManuallyDrop::new(Arc::clone(device));
+            }
+            return;
         }
         // A stream may use memory of another device, so the ends of all come before anything is freed.
         for device in &self.devices {

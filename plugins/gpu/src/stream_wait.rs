@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crossdock_sdk::abi::Status;
 use crossdock_sdk::deadline::Deadline;
 
 use crate::current::Entered;
@@ -18,6 +19,7 @@ use crate::progress::{Progress, wait_until};
 use crate::promise::Promises;
 use crate::stream::Stream;
 use crate::vendor::Vendor;
+use crate::work::wait_for_stream;
 
 /// A marker on a stream, and the host events that the work before it waits for.
 #[derive(Debug)]
@@ -116,6 +118,24 @@ impl<V: Vendor> Stream<V> {
         let is_over = ended.is_over();
         self.keep_failure(ended);
         Ok(is_over)
+    }
+
+    /// Waits for all work before the plugin is closed, also where the driver refuses queries. Where this fails, work may
+    /// still run.
+    pub(crate) fn drain_at_close(&self) -> Result<(), Fault> {
+        let drained = self.drain(None).or_else(|_| self.drain(None));
+        drained.map(drop).or_else(|fault| match fault.status {
+            // No work of ours is on it.
+            Status::CAPTURING if self.markers.entries() == 0 => Ok(()),
+            // A wait would end the capture.
+            Status::CAPTURING => Err(fault),
+            // It ended with its context, or its end is unknown for ever.
+            Status::STALE | Status::DEVICE_LOST => Ok(()),
+            _ => {
+                let inside = self.device.enter_to_end(self.context)?;
+                wait_for_stream(&inside, self.raw).map(drop)
+            }
+        })
     }
 
     /// Records an event at the stream's current end that outlives the stream and its context. `None` if the stream is

@@ -168,19 +168,30 @@ pub(crate) fn follow<V: Vendor>(
     })
 }
 
-/// Waits until nothing of a stream's runs any more. A driver may tell of work that failed once, and by this call: so
-/// work counts as failed where the call did, and the question after it finds nothing.
+/// Waits until nothing of a stream's runs any more. An error is also that of its work.
 pub(crate) fn finish<V: Vendor>(inside: &Entered<'_, V>, stream: u64) -> Result<(), Fault> {
+    match wait_for_stream(inside, stream)? {
+        Progress::Failed(fault) => Err(fault),
+        Progress::Done | Progress::Running => Ok(()),
+    }
+}
+
+/// Waits until nothing of a stream's runs any more; after an error something may. A driver may report work that failed
+/// once, and by this call: so work counts as failed if the call did, and the query after it finds nothing.
+pub(crate) fn wait_for_stream<V: Vendor>(
+    inside: &Entered<'_, V>,
+    stream: u64,
+) -> Result<Progress, Fault> {
     let Err(code) = inside.vendor().synchronize_stream(stream) else {
-        return Ok(());
+        return Ok(Progress::Done);
     };
     let ask = || Progress::ask(inside, |vendor| vendor.query_stream(stream));
-    match wait_until_over(Deadline::after(None), ask)? {
-        Progress::Failed(fault) => Err(fault),
+    Ok(match wait_until_over(Deadline::after(None), ask)? {
+        Progress::Failed(fault) => Progress::Failed(fault),
         Progress::Done | Progress::Running => {
             let fault = inside.fault(code);
             let status = fault.status.as_failure_of_work();
-            Err(fault.with_status(status))
+            Progress::Failed(fault.with_status(status))
         }
-    }
+    })
 }

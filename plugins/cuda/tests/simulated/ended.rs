@@ -1,11 +1,11 @@
 //! Streams that are destroyed while their work runs: the driver's own goes once the work is over.
 
 use crossdock_plugin_cuda::Plugin as Cuda;
-use crossdock_sdk::abi::Status;
-use crossdock_sdk::plugin::{HostEvents as _, Plugin as _, Streams as _, Wrap as _};
+use crossdock_sdk::abi::{Address, DefaultStream, FillArgs, MemoryKind, Status, StreamHandle};
+use crossdock_sdk::plugin::{Fill as _, HostEvents as _, Plugin as _, Streams as _, Wrap as _};
 
 use crate::driver::Driver;
-use crate::hooks::{LIMIT_NS, device, open};
+use crate::hooks::{BYTES, LIMIT_NS, allocate, device, open};
 use crate::{POLICIES, over};
 
 #[test]
@@ -55,6 +55,18 @@ fn hold(driver: &Driver, native: u64) -> u64 {
     Driver::write_pinned(flag, 0);
     driver.wait_value(native, flag);
     flag
+}
+
+fn fill(cuda: &Cuda, memory: Address, stream: StreamHandle) {
+    let args = FillArgs {
+        dst: device(memory.word, 0),
+        bytes: BYTES as u64,
+        pattern: [3; 16],
+        pattern_bytes: 1,
+        reserved: 0,
+    };
+    // SAFETY: the memory lives until its work is over.
+    unsafe { cuda.fill(args, stream) }.unwrap();
 }
 
 /// Closes the plugin while calls fail and work waits for a flag. The close calls `waits` while it waits, and `goes_on`
@@ -122,6 +134,56 @@ fn a_close_waits_for_the_remembered_end_of_a_stream_although_the_first_wait_fail
     driver.free_pinned(flag);
     driver.leave_primary_context(1);
     assert_eq!((driver.leaks(), driver.reports()), (0, 0));
+}
+
+#[test]
+fn a_close_waits_for_a_wrapped_stream_although_queries_fail() {
+    let name = "ended::a_close_waits_for_a_wrapped_stream_although_queries_fail";
+    if !over(name, &POLICIES) {
+        return;
+    }
+    let driver = Driver::open();
+    let faults = [
+        ("cuStreamIsCapturing@1=999", "cuEventSynchronize"),
+        ("cuStreamIsCapturing@1+=999", "cuStreamSynchronize"),
+    ];
+    for (fault, waits) in faults {
+        let cuda = open();
+        driver.enter_primary_context(0);
+        let native = driver.create_stream();
+        // SAFETY: it is destroyed after the close.
+        let theirs = unsafe { cuda.stream_wrap(0, native) }.unwrap();
+        let memory = allocate(&cuda, MemoryKind::DEVICE, 0).unwrap();
+        let flag = hold(&driver, native);
+        fill(&cuda, memory, theirs);
+        close_behind(cuda, &driver, flag, fault, [waits, "cuStreamDestroy_v2"]);
+        driver.destroy_stream(native);
+        driver.free_pinned(flag);
+        driver.leave_primary_context(0);
+        assert_eq!((driver.leaks(), driver.reports()), (0, 0), "{fault}");
+    }
+}
+
+#[test]
+fn a_close_frees_nothing_while_it_cannot_wait_for_a_captured_stream() {
+    let name = "ended::a_close_frees_nothing_while_it_cannot_wait_for_a_captured_stream";
+    if !over(name, &POLICIES) {
+        return;
+    }
+    let (cuda, driver) = (open(), Driver::open());
+    let default = cuda.stream_default(0, DefaultStream::LEGACY).unwrap();
+    let memory = allocate(&cuda, MemoryKind::DEVICE, 0).unwrap();
+    driver.enter_primary_context(0);
+    let flag = hold(&driver, cuda.stream_native(default).unwrap());
+    fill(&cuda, memory, default);
+    // As while a blocking stream is captured.
+    driver.arm("cuStreamIsCapturing@1+=906");
+    drop(cuda);
+    assert!(driver.disarm() > 0);
+    Driver::write_pinned(flag, 1);
+    driver.synchronize();
+    assert!(driver.list_leaks().contains("an allocation"));
+    assert_eq!(driver.reports(), 0, "{}", driver.take_reports());
 }
 
 #[test]
