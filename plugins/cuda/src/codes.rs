@@ -78,6 +78,7 @@ pub(crate) mod pointer {
 pub(crate) mod pool {
     use std::ffi::c_int;
 
+    pub(crate) const REUSE_ALLOW_INTERNAL_DEPENDENCIES: c_int = 3;
     pub(crate) const RELEASE_THRESHOLD: c_int = 4;
     pub(crate) const RESERVED_MEM_CURRENT: c_int = 5;
     pub(crate) const RESERVED_MEM_HIGH: c_int = 6;

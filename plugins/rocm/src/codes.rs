@@ -84,6 +84,7 @@ pub(crate) mod memory {
 pub(crate) mod pool {
     use std::ffi::c_int;
 
+    pub(crate) const REUSE_ALLOW_INTERNAL_DEPENDENCIES: c_int = 3;
     pub(crate) const RELEASE_THRESHOLD: c_int = 4;
     pub(crate) const RESERVED_MEM_CURRENT: c_int = 5;
     pub(crate) const RESERVED_MEM_HIGH: c_int = 6;
@@ -132,6 +133,8 @@ compare! {
     device::CAN_USE_STREAM_WAIT_VALUE =>
         sys::hipDeviceAttribute_t::hipDeviceAttributeCanUseStreamWaitValue,
     BUFFER_ID => sys::hipPointer_attribute::HIP_POINTER_ATTRIBUTE_BUFFER_ID,
+    pool::REUSE_ALLOW_INTERNAL_DEPENDENCIES =>
+        sys::hipMemPoolAttr::hipMemPoolReuseAllowInternalDependencies,
     pool::RELEASE_THRESHOLD => sys::hipMemPoolAttr::hipMemPoolAttrReleaseThreshold,
     pool::RESERVED_MEM_CURRENT => sys::hipMemPoolAttr::hipMemPoolAttrReservedMemCurrent,
     pool::RESERVED_MEM_HIGH => sys::hipMemPoolAttr::hipMemPoolAttrReservedMemHigh,

@@ -260,10 +260,13 @@ impl Vendor for Hip {
         call!(self.hipMemPoolCreate?(&raw mut made, &raw const properties))?;
         let key = pool::RELEASE_THRESHOLD;
         let kept = call!(self.hipMemPoolSetAttribute?(made, key, &raw mut keep));
-        if kept.is_err() {
+        // By default an allocation may make its stream wait for another one, which may wait for the host.
+        let (key, mut no) = (pool::REUSE_ALLOW_INTERNAL_DEPENDENCIES, 0);
+        let set = kept.and_then(|()| call!(self.hipMemPoolSetAttribute?(made, key, &raw mut no)));
+        if set.is_err() {
             let _gone = self.destroy_pool(made);
         }
-        kept.map(|()| made)
+        set.map(|()| made)
     }
 
     fn destroy_pool(&self, pool: u64) -> Answer {

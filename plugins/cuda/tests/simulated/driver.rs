@@ -124,6 +124,26 @@ impl Driver {
         if told == 0 { Ok(kind) } else { Err(told) }
     }
 
+    /// The pool that memory is of.
+    pub(crate) fn pool_of(&self, address: u64) -> u64 {
+        let mut pool = 0;
+        let told = call!(self.cuPointerGetAttribute(
+            &raw mut pool => *mut u64, 17 => c_int, address => u64
+        ) -> c_int);
+        assert_eq!(told, 0);
+        pool
+    }
+
+    /// An attribute of a pool that is a number of 32 bits.
+    pub(crate) fn pool_attribute(&self, pool: u64, key: c_int) -> c_int {
+        let mut value = -1;
+        let told = call!(self.cuMemPoolGetAttribute(
+            pool => u64, key => c_int, &raw mut value => *mut c_int
+        ) -> c_int);
+        assert_eq!(told, 0);
+        value
+    }
+
     /// Writes 4 bytes of pinned memory.
     pub(crate) fn write_pinned(address: u64, value: u32) {
         let at = std::ptr::with_exposed_provenance_mut(usize::try_from(address).unwrap());

@@ -175,3 +175,17 @@ fn memory_is_there_although_an_allocation_of_another_thread_failed() {
         }
     }
 }
+
+#[test]
+fn a_pool_is_made_that_lets_no_stream_wait_for_another_one() {
+    let name = "memory::a_pool_is_made_that_lets_no_stream_wait_for_another_one";
+    if !over(name, &POLICIES[..1]) {
+        return;
+    }
+    let (cuda, driver) = (open(), Driver::open());
+    let memory = allocate(&cuda, MemoryKind::DEVICE, 0).unwrap();
+    let pool = driver.pool_of(memory.word);
+    // CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES.
+    assert_eq!(driver.pool_attribute(pool, 3), 0);
+    free(&cuda, memory, MemoryKind::DEVICE).unwrap();
+}

@@ -203,3 +203,25 @@ fn host_memory_is_registered_by_two_vendors_at_once() {
     assert_eq!(refused.status(), Status::NOT_OWNER);
     assert_eq!(call!(cuda.cuMemFree_v2(theirs => u64) -> c_int), 0);
 }
+
+#[test]
+fn a_pool_is_made_that_lets_no_stream_wait_for_another_one() {
+    let name = "beside::a_pool_is_made_that_lets_no_stream_wait_for_another_one";
+    if !over(name, &POLICIES[..1]) {
+        return;
+    }
+    let (rocm, hip) = (open(), runtime());
+    let memory = allocate(&rocm, MemoryKind::DEVICE, 0).unwrap();
+    let (mut pool, mut value, address) = (0, -1, memory.word);
+    // HIP_POINTER_ATTRIBUTE_MEMPOOL_HANDLE.
+    let told = call!(hip.hipPointerGetAttribute(
+        &raw mut pool => *mut u64, 17 => c_int, address => u64
+    ) -> c_int);
+    assert_eq!(told, 0);
+    // hipMemPoolReuseAllowInternalDependencies.
+    let told = call!(hip.hipMemPoolGetAttribute(
+        pool => u64, 3 => c_int, &raw mut value => *mut c_int
+    ) -> c_int);
+    assert_eq!((told, value), (0, 0));
+    free(&rocm, memory, MemoryKind::DEVICE).unwrap();
+}
