@@ -37,7 +37,7 @@ pub(crate) struct Device<V: Vendor> {
     /// Memory that the driver did not take back, for another try when the device is closed.
     unfreed: Mutex<Vec<u64>>,
     /// Events at the ends of streams that may be destroyed while their work uses memory of this device.
-    ends: Mutex<Vec<u64>>,
+    ends: Mutex<Vec<Arc<u64>>>,
     pub(crate) ended: EndedStreams,
     pub(crate) calls: Arc<Calls>,
     pub(crate) blocks: Arc<Blocks>,
@@ -243,22 +243,32 @@ impl<V: Vendor> Device<V> {
         let event = self.take_event(inside)?;
         let recorded = inside.ask(|vendor| vendor.record(event, stream));
         recorded.inspect_err(|_| self.give_event(inside, event))?;
-        // The driver is asked without the lock.
-        let known = std::mem::take(&mut *locked(&self.ends));
-        let is_over = |event: &u64| inside.vendor().query_event(*event).is_ok();
-        let (over, left): (Vec<_>, Vec<_>) = known.into_iter().partition(is_over);
-        for event in over {
-            self.give_event(inside, event);
-        }
-        locked(&self.ends).extend(left.into_iter().chain([event]));
+        locked(&self.ends).push(Arc::new(event));
+        self.forget_ends(inside);
         Ok(())
+    }
+
+    /// Forgets the remembered ends that are reached. Whether none is left.
+    pub(crate) fn forget_ends(&self, inside: &Entered<'_, V>) -> bool {
+        // The driver is asked without the lock. A thread that asks shares the event meanwhile; the last one takes it back.
+        let known = locked(&self.ends).clone();
+        for event in known {
+            let now = Progress::ask(inside, |vendor| vendor.query_event(*event));
+            if now.is_ok_and(|now| now.is_over()) {
+                locked(&self.ends).retain(|other| !Arc::ptr_eq(other, &event));
+            }
+            if let Some(event) = Arc::into_inner(event) {
+                self.give_event(inside, event);
+            }
+        }
+        locked(&self.ends).is_empty()
     }
 
     /// Waits until the work of all streams is over that have ended, or whose end is remembered.
     pub(crate) fn wait_for_ends(&self, inside: &Entered<'_, V>) {
         self.close_ended(inside);
         let ends = std::mem::take(&mut *locked(&self.ends));
-        for event in ends {
+        for event in ends.into_iter().filter_map(Arc::into_inner) {
             // A failure of that work is not reported to anyone. One of this call proves nothing, so the driver is asked.
             if inside.vendor().synchronize_event(event).is_err() {
                 let ask = || Progress::ask(inside, |vendor| vendor.query_event(event));

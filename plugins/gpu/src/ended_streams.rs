@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use crossdock_sdk::deadline::Deadline;
 
@@ -81,6 +82,12 @@ impl<V: Vendor> Device<V> {
             Ok(locked(&self.ended.0).is_empty().then_some(()))
         })?;
         Ok(drained.is_some())
+    }
+
+    /// Whether the work of all ended streams is over, as far as the driver says.
+    pub(crate) fn has_drained_ended(&self) -> bool {
+        let drained = self.drain_ended(Deadline::after(Some(Duration::ZERO)));
+        drained.unwrap_or(false)
     }
 
     /// Destroys all at the close, behind their work.

@@ -72,8 +72,10 @@ impl<V: Vendor> Streams for Gpu<V> {
         if locked(&self.defaults).contains(&Some(stream)) {
             return Err(Fault::invalid(operation, "a default stream is never destroyed").into());
         }
-        let gone = self.streams.remove(operation, stream)?;
+        // Held from here on, so that a trim finds the stream or what it leaves.
         let _asking = locked(&self.asking);
+        let gone = self.streams.remove(operation, stream)?;
+        gone.remember_work();
         drop(gone);
         Ok(())
     }

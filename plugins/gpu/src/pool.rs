@@ -37,9 +37,9 @@ impl<V: Vendor> Pool for Gpu<V> {
             let most = used.saturating_add(keep_bytes);
             return Ok(inside.ask(|vendor| vendor.trim_pool(pool, most))?);
         }
-        // Freeing a block waits for the whole device, so nothing is freed while one of the streams that Crossdock knows
-        // has work.
-        if self.has_work(found) {
+        // Freeing a block waits for the whole device, so nothing is freed while a stream has work that Crossdock knows, or
+        // has destroyed or unwrapped.
+        if self.has_work(found) || !found.forget_ends(&inside) || !found.has_drained_ended() {
             return Ok(());
         }
         while found.blocks.bytes(Kind::Device) > keep_bytes

@@ -194,6 +194,27 @@ impl<V: Vendor> Stream<V> {
         remember().or_else(|_| remember())
     }
 
+    /// Makes a trim of blocks wait for work that was put on a stream of others, which may be gone by then.
+    pub(crate) fn remember_work(&self) {
+        let has_blocks = self
+            .device
+            .known_home()
+            .is_some_and(|home| home.pool.is_none());
+        if self.is_own || !has_blocks || !self.markers.has_entries() {
+            return;
+        }
+        let remember = || {
+            let (inside, now) = self.look("stream_destroy", None)?;
+            if now.is_over() {
+                return Ok(());
+            }
+            self.remember_end(&inside)
+        };
+        if let Err(fault) = remember().or_else(|_: Fault| remember()) {
+            log::warn!(target: TARGET, "a trim does not wait for this stream: {fault}");
+        }
+    }
+
     /// The same for a word of another device that the stream waits for.
     fn remember_wait(&self, inside: &Entered<'_, V>) {
         if let Err(fault) = self.remember_end(inside) {

@@ -55,6 +55,11 @@ impl<V: Vendor> Markers<V> {
         self.entries.fetch_add(1, Ordering::AcqRel);
     }
 
+    /// Whether work was ever put on the stream.
+    pub(crate) fn has_entries(&self) -> bool {
+        self.entries() > 0
+    }
+
     fn entries(&self) -> u64 {
         self.entries.load(Ordering::Acquire)
     }
@@ -221,7 +226,7 @@ impl<V: Vendor> Stream<V> {
 
     /// Queries the progress of the stream, or of its last marker if later markers may be queued behind a host event.
     /// Fails while the stream is captured.
-    fn look(
+    pub(crate) fn look(
         &self,
         operation: &'static str,
         last: Option<&NativeEvent<V>>,

@@ -1,11 +1,15 @@
 //! Streams that are destroyed while their work runs: the driver's own goes once the work is over.
 
 use crossdock_plugin_cuda::Plugin as Cuda;
-use crossdock_sdk::abi::{Address, DefaultStream, FillArgs, MemoryKind, Status, StreamHandle};
-use crossdock_sdk::plugin::{Fill as _, HostEvents as _, Plugin as _, Streams as _, Wrap as _};
+use crossdock_sdk::abi::{
+    Address, DefaultStream, EventHandle, FillArgs, MemoryKind, Status, StreamHandle,
+};
+use crossdock_sdk::plugin::{
+    Fill as _, HostEvents as _, Plugin as _, Pool as _, Streams as _, Wrap as _,
+};
 
 use crate::driver::Driver;
-use crate::hooks::{BYTES, LIMIT_NS, allocate, device, open};
+use crate::hooks::{BYTES, LIMIT_NS, allocate, device, free, open};
 use crate::{POLICIES, over};
 
 #[test]
@@ -228,4 +232,56 @@ fn a_busy_stream_is_kept_where_the_driver_does_not_say_whether_it_is_captured() 
     cuda.retire(LIMIT_NS).unwrap();
     assert_eq!(driver.leaks(), before - 1);
     cuda.event_destroy(event).unwrap();
+}
+
+/// Trims while work of a destroyed stream waits for a host event.
+fn trim_before(cuda: &Cuda, driver: &Driver, gate: EventHandle) {
+    driver.take_calls();
+    std::thread::scope(|scope| {
+        let trim = scope.spawn(|| cuda.memory_trim(0, 0));
+        let waits = loop {
+            let waits = driver.take_calls().contains_key("cuMemFree_v2");
+            if waits || trim.is_finished() {
+                break waits;
+            }
+            std::thread::yield_now();
+        };
+        cuda.event_complete(gate, Status::OK).unwrap();
+        trim.join().unwrap().unwrap();
+        assert!(!waits, "the trim waited for the device");
+    });
+    while !driver.take_calls().contains_key("cuMemFree_v2") {
+        cuda.memory_trim(0, 0).unwrap();
+    }
+    cuda.event_destroy(gate).unwrap();
+}
+
+#[test]
+fn a_trim_frees_no_block_while_a_destroyed_stream_has_work() {
+    let name = "ended::a_trim_frees_no_block_while_a_destroyed_stream_has_work";
+    let set = ["--set", "missing=cuMemPoolCreate"];
+    let runs = POLICIES.map(|policy| [policy, &set].concat());
+    if !over(name, &runs.each_ref().map(Vec::as_slice)) {
+        return;
+    }
+    let (cuda, driver) = (open(), Driver::open());
+    let context = driver.create_context(0);
+    let native = driver.create_stream();
+    let memory = allocate(&cuda, MemoryKind::DEVICE, 0).unwrap();
+    // SAFETY: it is a live stream, which outlives its wrap.
+    let theirs = unsafe { cuda.stream_wrap(0, native) }.unwrap();
+    for stream in [cuda.stream_create(0).unwrap(), theirs] {
+        let idle = allocate(&cuda, MemoryKind::DEVICE, 0).unwrap();
+        let gate = cuda.event_create_host(0).unwrap();
+        cuda.stream_wait_event(stream, gate).unwrap();
+        fill(&cuda, memory, stream);
+        cuda.stream_destroy(stream).unwrap();
+        free(&cuda, idle, MemoryKind::DEVICE).unwrap();
+        trim_before(&cuda, &driver, gate);
+    }
+    free(&cuda, memory, MemoryKind::DEVICE).unwrap();
+    drop(cuda);
+    driver.destroy_stream(native);
+    driver.destroy_context(context);
+    assert_eq!((driver.leaks(), driver.reports()), (0, 0));
 }
