@@ -72,10 +72,11 @@ impl Gil {
         raised == class.as_ptr()
     }
 
-    /// Prints the exception with its traceback on standard error, and forgets it.
+    /// Prints the exception with its traceback on standard error, and forgets it. `SystemExit` is printed, too:
+    /// Python's `PyErr_Print` would end the process.
     pub(crate) fn print(&self, _raised: Raised) {
-        // SAFETY: the lock is held, and an exception is set.
-        unsafe { (self.functions.PyErr_Print)() };
+        // SAFETY: the lock is held, and an exception is set; NULL stands for no object.
+        unsafe { (self.functions.PyErr_WriteUnraisable)(ptr::null_mut()) };
     }
 
     pub(crate) fn text(&self, text: &str) -> Result<Object<'_>, Raised> {
@@ -88,6 +89,12 @@ impl Gil {
         let (data, size) = (bytes.as_ptr().cast(), bytes.len().cast_signed());
         // SAFETY: as many bytes as it says; a new reference.
         self.owned(unsafe { (self.functions.PyBytes_FromStringAndSize)(data, size) })
+    }
+
+    /// A copy of what has the buffer protocol.
+    pub(crate) fn bytes_of(&self, object: &Object<'_>) -> Result<Object<'_>, Raised> {
+        // SAFETY: a live object; a new reference.
+        self.owned(unsafe { (self.functions.PyBytes_FromObject)(object.as_ptr()) })
     }
 
     pub(crate) fn number(&self, number: i64) -> Result<Object<'_>, Raised> {
@@ -175,10 +182,27 @@ impl Gil {
         &self,
         definition: &'static MethodDefinition,
     ) -> Result<Object<'_>, Raised> {
+        self.new_function(definition, ptr::null_mut())
+    }
+
+    /// The same as a method of an object.
+    pub(crate) fn function_of(
+        &self,
+        definition: &'static MethodDefinition,
+        object: &Object<'_>,
+    ) -> Result<Object<'_>, Raised> {
+        self.new_function(definition, object.as_ptr())
+    }
+
+    fn new_function(
+        &self,
+        definition: &'static MethodDefinition,
+        object: *mut PyObject,
+    ) -> Result<Object<'_>, Raised> {
         let definition = ptr::from_ref(definition).cast_mut().cast();
-        let none = ptr::null_mut();
-        // SAFETY: a method's definition that lives for ever, neither bound nor in a module.
-        self.owned(unsafe { (self.functions.PyCFunction_NewEx)(definition, none, none) })
+        let module = ptr::null_mut();
+        // SAFETY: a method's definition that lives for ever, and a live object or NULL; in no module.
+        self.owned(unsafe { (self.functions.PyCFunction_NewEx)(definition, object, module) })
     }
 }
 

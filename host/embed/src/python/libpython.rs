@@ -99,6 +99,7 @@ functions! {
     PyUnicode_EncodeFSDefault: fn(*mut PyObject) -> *mut PyObject;
     PyUnicode_AsUTF8AndSize: fn(*mut PyObject, *mut isize) -> *const c_char;
     PyBytes_FromStringAndSize: fn(*const c_char, isize) -> New;
+    PyBytes_FromObject: fn(*mut PyObject) -> New;
     PyBytes_AsStringAndSize: fn(*mut PyObject, *mut *mut c_char, *mut isize) -> c_int;
     PyBool_FromLong: fn(c_long) -> New;
     PyLong_FromLongLong: fn(c_longlong) -> New;
@@ -112,7 +113,7 @@ functions! {
     PyDict_SetItemString: fn(*mut PyObject, *const c_char, *mut PyObject) -> c_int;
     PyErr_Occurred: fn() -> *mut PyObject;
     PyErr_Clear: fn();
-    PyErr_Print: fn();
+    PyErr_WriteUnraisable: fn(*mut PyObject);
     PyErr_NoMemory: fn() -> *mut PyObject;
     PyErr_SetNone: fn(*mut PyObject);
     PyErr_SetString: fn(*mut PyObject, *const c_char);

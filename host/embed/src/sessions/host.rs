@@ -30,13 +30,15 @@ use crate::sessions::host_function::{
 };
 use crate::sessions::queue::JobQueue;
 use crate::sessions::script_threads::Mark;
-use crate::sessions::signals::Signals;
+use crate::sessions::signals::{HostActions, Signals};
 use crate::sessions::worker::Worker;
 
 /// Python as it runs in this process, with the thread that runs scripts.
 pub struct Host {
     python: &'static Python,
     pub(crate) queue: JobQueue,
+    /// What signals do without scripts, for when a session ends.
+    pub(crate) actions: HostActions,
     /// What takes the captured streams, by their session.
     outputs: RwLock<HashMap<u64, Arc<HostFunction<Output>>>>,
     /// What scripts can call, by number.
@@ -80,6 +82,7 @@ impl Host {
         let host = HOST.get_or_init(|| Self {
             python,
             queue: JobQueue::default(),
+            actions: HostActions::default(),
             outputs: RwLock::default(),
             functions: RwLock::default(),
             last_number: AtomicU64::new(0),

@@ -20,30 +20,47 @@ macro_rules! definitions {
 }
 
 definitions! {
-    EMIT = c"emit", emit;
+    STREAM = c"stream", stream;
+    WRITE = c"write", write;
     CALL = c"call", call;
     WAKE = c"wake", wake;
     IGNORED = c"ignored", ignored;
     ENDS = c"ends", ends;
+    RESTORE = c"restore", restore;
 }
 
 /// How long the end of a Python of others waits for a script of ours.
 const LAST_WAIT: Duration = Duration::from_secs(5);
 
-/// `emit(session, stream, data)`: what a captured stream got.
-unsafe extern "C" fn emit(_module: *mut PyObject, arguments: *mut PyObject) -> *mut PyObject {
+/// `stream(session, which)`: the function `write` of a captured stream.
+unsafe extern "C" fn stream(_module: *mut PyObject, arguments: *mut PyObject) -> *mut PyObject {
     fence(|| {
-        called(|host, gil| {
+        called(|_host, gil| {
             // SAFETY: Python lends the tuple of arguments for the call.
             let arguments = unsafe { gil.borrowed(arguments) }?;
-            let session = arguments.item(0)?.to_i64()?.cast_unsigned();
-            let stream = match arguments.item(1)?.to_i64()? {
+            gil.function_of(&WRITE, &arguments)
+        })
+    })
+    .unwrap_or(FAILED)
+}
+
+/// `write(data)`: passes on what a captured stream got, and answers how much that was. `own` is the session and
+/// the stream.
+unsafe extern "C" fn write(own: *mut PyObject, arguments: *mut PyObject) -> *mut PyObject {
+    fence(|| {
+        called(|host, gil| {
+            // SAFETY: Python lends the object that the function is of for the call.
+            let own = unsafe { gil.borrowed(own) }?;
+            // SAFETY: as above, the tuple of arguments.
+            let arguments = unsafe { gil.borrowed(arguments) }?;
+            let session = own.item(0)?.to_i64()?.cast_unsigned();
+            let stream = match own.item(1)?.to_i64()? {
                 1 => Stream::Out,
                 _ => Stream::Err,
             };
-            let data = arguments.item(2)?.to_bytes()?;
+            let data = gil.bytes_of(&arguments.item(0)?)?.to_bytes()?;
             gil.released(|| host.write(session, stream, &data));
-            gil.truth(true)
+            gil.number(i64::try_from(data.len()).unwrap_or(i64::MAX))
         })
     })
     .unwrap_or(FAILED)
@@ -107,6 +124,20 @@ unsafe extern "C" fn ends(_module: *mut PyObject, _arguments: *mut PyObject) -> 
                 process::python_ends();
                 gil.released(|| host.close(LAST_WAIT));
             }
+            gil.truth(true)
+        })
+    })
+    .unwrap_or(FAILED)
+}
+
+/// `restore(signal)`: sets the action that the host had for a signal.
+unsafe extern "C" fn restore(_module: *mut PyObject, arguments: *mut PyObject) -> *mut PyObject {
+    fence(|| {
+        called(|host, gil| {
+            // SAFETY: Python lends the tuple of arguments for the call.
+            let arguments = unsafe { gil.borrowed(arguments) }?;
+            let signal = arguments.item(0)?.to_i64()?;
+            host.actions.restore(i32::try_from(signal).unwrap_or(0));
             gil.truth(true)
         })
     })

@@ -4,6 +4,7 @@ The host calls the functions without an underscore, on one thread. An exception 
 except one that an interrupt puts between its lines; the host knows that by itself.
 """
 
+import _signal
 import atexit
 import builtins
 import faulthandler
@@ -14,6 +15,7 @@ import importlib.util
 import io
 import itertools
 import linecache
+import operator
 import os
 import re
 import signal
@@ -42,6 +44,14 @@ _LONGEST = 1 << 20
 # What `sys` says that a session has of its own, or that others need when it is gone.
 _OF_SYS = ("argv", "stdout", "stderr", "path")
 
+# All signals, and the timers that send some of them.
+_SIGNALS = tuple(map(int, signal.valid_signals()))
+_TIMERS = {
+    int(signal.SIGALRM): signal.ITIMER_REAL,
+    int(signal.SIGVTALRM): signal.ITIMER_VIRTUAL,
+    int(signal.SIGPROF): signal.ITIMER_PROF,
+}
+
 # What a namespace has as a module, and keeps in a reload.
 _OF_MODULES = ("__name__", "__doc__", "__package__", "__loader__", "__spec__", "__builtins__")
 
@@ -49,12 +59,13 @@ _OF_MODULES = ("__name__", "__doc__", "__package__", "__loader__", "__spec__", "
 untrace = functools.partial(sys.settrace, None), functools.partial(sys.setprofile, None)
 
 _sessions = {}
-_host = types.SimpleNamespace(emit=None, call=None, ignored=None, owns_main=False, forked=False, capsule=None)
+_host = types.SimpleNamespace()
 
 
-def start(emit, call, wake, ignored, ends, capsule, wake_signal, place_signal, place_pipe):
+def start(stream, call, wake, ignored, ends, restore, capsule, wake_signal, place_signal, place_pipe):
     """Connects Python with the host. A signal of 0 is none; with one, Python is the host's own."""
-    _host.emit, _host.call, _host.ignored = emit, call, ignored
+    _host.stream, _host.call, _host.ignored, _host.restore = stream, call, ignored, restore
+    _host.forked = False
     # Python names the type only since 3.13.
     _host.capsule = type(capsule)
     _host.owns_main = wake_signal != 0
@@ -62,6 +73,7 @@ def start(emit, call, wake, ignored, ends, capsule, wake_signal, place_signal, p
         signal.signal(wake_signal, wake)
     if place_signal:
         faulthandler.register(place_signal, place_pipe, all_threads=False)
+    _host.handlers = _handlers()
     os.register_at_fork(after_in_child=_forked)
     atexit.register(ends)
 
@@ -80,7 +92,10 @@ class _Session:
         self.folder = None
         self.tracing = (None, None)
         self.sources = {}
-        self.outside = {}
+        # What `sys` says outside of the session, while something runs in it.
+        self.outside = None
+        # Of each signal whose handler it set: the handler before, and its own.
+        self.handlers = {}
         # What a reload runs again, and whose modules it loads again: a function, its argument, and a folder.
         self.program = None
         # The names that the host set, and the numbers of those that are functions.
@@ -89,20 +104,14 @@ class _Session:
 
 
 class _Stream(io.RawIOBase):
-    """Where a captured stream ends: in a function of the host."""
+    """Where a captured stream ends: in a function of the host, which an interrupt cannot divide."""
 
     def __init__(self, number, which, name):
-        self._number = number
-        self._which = which
+        self.write = _host.stream(number, which)
         self.name = name
 
     def writable(self):
         return True
-
-    def write(self, data):
-        data = bytes(data)
-        _host.emit(self._number, self._which, data)
-        return len(data)
 
 
 def _stream(number, which, name):
@@ -136,6 +145,7 @@ def _free(number):
     session = _sessions.pop(number, None)
     if session is None:
         return
+    _restore_handlers(session)
     for source in list(session.sources):
         _forget_source(session, source)
     name = session.module.__name__
@@ -145,7 +155,44 @@ def _free(number):
         sys.modules[name] = types.ModuleType(name)
     names = [session.module.__dict__]
     del session
-    _end(names)
+    sys.unraisablehook = hook = _Unraisable(getattr(sys, "unraisablehook", None))
+    try:
+        _end(names)
+    finally:
+        if sys.unraisablehook is hook:
+            sys.unraisablehook = hook.before
+
+
+def _handlers():
+    """Python's handler of each signal."""
+    return [*map(_signal.getsignal, _SIGNALS)]
+
+
+def _find_handlers(session):
+    """Remembers the handlers that something in the session has set since the last call."""
+    before, now = _host.handlers, _handlers()
+    if all(map(operator.is_, before, now)):
+        return
+    for number, old, new in zip(_SIGNALS, before, now):
+        if old is not new:
+            session.handlers[number] = session.handlers.get(number, (old,))[0], new
+    _host.handlers = now
+
+
+def _restore_handlers(session):
+    """Puts the handlers back that a session's scripts have replaced, and stops the timers that would call them."""
+    for number, (before, own) in session.handlers.items():
+        for later in _sessions.values():
+            replaced, handler = later.handlers.get(number, (None, None))
+            if replaced is own:
+                later.handlers[number] = before, handler
+        if _signal.getsignal(number) is own:
+            if number in _TIMERS:
+                signal.setitimer(_TIMERS[number], 0)
+            _signal.signal(number, before if callable(before) else int(before or 0))
+            if not callable(before):
+                _host.restore(number)
+    _host.handlers = _handlers()
 
 
 class _Unraisable:
@@ -162,24 +209,28 @@ class _Unraisable:
 
 
 def enter(number):
-    """Makes `sys` say what the session says."""
+    """Makes `sys` say what the session says. The host calls it again if an exception that a script left behind
+    was raised in it."""
     session = _sessions.get(number)
     if session is None:
         return
-    session.outside = {name: getattr(sys, name, None) for name in _OF_SYS}
-    sys.unraisablehook = _Unraisable(getattr(sys, "unraisablehook", None))
+    if session.outside is None:
+        session.outside = {name: getattr(sys, name, None) for name in _OF_SYS}
+    hook = getattr(sys, "unraisablehook", None)
+    if type(hook) is not _Unraisable:
+        sys.unraisablehook = _Unraisable(hook)
     sys.argv = session.argv
     stdout, stderr = session.streams
     sys.stdout, sys.stderr = stdout or session.outside["stdout"], stderr or session.outside["stderr"]
-    if session.folder is not None:
+    if session.folder is not None and not (sys.path and sys.path[0] is session.folder):
         sys.path.insert(0, session.folder)
 
 
 def leave(number):
-    """Undoes `enter`, whatever the script did to `sys`. Nothing here is a script's code, since nobody
-    could interrupt it."""
+    """Undoes `enter`, whatever the script did to `sys`, and may be called again as that. Nothing here is a
+    script's code, since nobody could interrupt it."""
     session = _sessions.get(number)
-    if session is None:
+    if session is None or session.outside is None:
         return
     outside = session.outside
     sys.argv, sys.stdout, sys.stderr = outside["argv"], outside["stdout"], outside["stderr"]
@@ -189,7 +240,10 @@ def leave(number):
         sys.unraisablehook = hook.before
     if type(getattr(sys, "path", None)) is not list:
         sys.path = outside["path"]
+    if _host.owns_main:
+        _find_handlers(session)
     _take_from_path(session.folder)
+    session.outside = None
 
 
 def _take_from_path(folder):

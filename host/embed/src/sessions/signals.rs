@@ -4,11 +4,12 @@
     reason = "sends signals to a thread, and reads what Python writes into a pipe"
 )]
 
+use std::collections::HashMap;
 use std::ffi::c_int;
 use std::io::{PipeReader, PipeWriter, Read as _};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd as _, RawFd};
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How the script thread is reached without the interpreter's lock.
@@ -188,12 +189,44 @@ fn free_signals() -> impl Iterator<Item = c_int> {
 
 /// Whether nobody handles a signal.
 fn is_free(signal: c_int) -> bool {
+    action(signal).is_some_and(|action| action.sa_sigaction == libc::SIG_DFL)
+}
+
+/// What the process does with a signal; `None` if there is no such signal.
+fn action(signal: c_int) -> Option<libc::sigaction> {
     let mut action = MaybeUninit::<libc::sigaction>::zeroed();
     // SAFETY: asks for the action and changes none.
     let failed = unsafe { libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr()) };
     // SAFETY: zeroed, and every bit pattern of it is an action.
     let action = unsafe { action.assume_init() };
-    failed == 0 && action.sa_sigaction == libc::SIG_DFL
+    (failed == 0).then_some(action)
+}
+
+/// What the process does with its signals without Python. Python itself does not know of handlers that the host
+/// set after Python started, and cannot set those again that a script replaced.
+#[derive(Default)]
+pub(crate) struct HostActions(Mutex<HashMap<c_int, libc::sigaction>>);
+
+impl HostActions {
+    /// Remembers all actions that are not Python's. `own` is a signal that Python handles.
+    pub(crate) fn save(&self, own: c_int) {
+        let python = action(own).map_or(libc::SIG_DFL, |action| action.sa_sigaction);
+        let mut saved = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for signal in 1..=libc::SIGRTMAX() {
+            if let Some(action) = action(signal).filter(|action| action.sa_sigaction != python) {
+                saved.insert(signal, action);
+            }
+        }
+    }
+
+    /// Sets what was remembered last.
+    pub(crate) fn restore(&self, signal: c_int) {
+        let saved = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(action) = saved.get(&signal) {
+            // SAFETY: an action that the system reported for this signal.
+            unsafe { libc::sigaction(signal, action, std::ptr::null_mut()) };
+        }
+    }
 }
 
 /// The host may have blocked signals for the threads that it starts.

@@ -35,6 +35,8 @@ pub(crate) struct Worker<'gil> {
     perform: Object<'gil>,
     leave: Object<'gil>,
     late: Object<'gil>,
+    /// The signal that wakes this thread; 0: none.
+    wake: c_int,
     memory_error: Object<'gil>,
     /// Stop functions of a script that trace this thread.
     untrace: [Object<'gil>; 2],
@@ -59,11 +61,12 @@ impl<'gil> Worker<'gil> {
         host.set_interrupt(interrupt.into_raw());
         let (wake, place, pipe) = signals;
         names.get(c"start")?.call(vec![
-            gil.function(&native::EMIT)?,
+            gil.function(&native::STREAM)?,
             gil.function(&native::CALL)?,
             gil.function(&native::WAKE)?,
             gil.function(&native::IGNORED)?,
             gil.function(&native::ENDS)?,
+            gil.function(&native::RESTORE)?,
             gil.empty_capsule()?,
             gil.number(wake.into())?,
             gil.number(place.into())?,
@@ -77,6 +80,7 @@ impl<'gil> Worker<'gil> {
             perform: names.get(c"perform")?,
             leave: names.get(c"leave")?,
             late: names.get(c"late")?,
+            wake,
             memory_error: builtins.attribute(c"MemoryError")?,
             untrace: [untrace.item(0)?, untrace.item(1)?],
         })
@@ -85,43 +89,55 @@ impl<'gil> Worker<'gil> {
     /// Does what a job asks for.
     pub(crate) fn work(&self, work: Work) -> Answer {
         if matches!(work.name, "create" | "free") {
+            if self.wake != 0 && work.name == "create" {
+                self.host.actions.save(self.wake);
+            }
+            self.undisturbed(&self.late, None);
             return self.inside(work);
         }
         let session = work.session.cast_signed();
-        self.aside(&self.enter, session);
+        self.undisturbed(&self.enter, Some(session));
         let answer = self.inside(work);
-        self.aside(&self.leave, session);
+        self.undisturbed(&self.leave, Some(session));
         answer
     }
 
-    /// What comes before and after a script's code; its failures are none of the script's.
-    fn aside(&self, function: &Object<'gil>, session: i64) {
-        let done = self.gil.number(session);
-        if let Err(raised) = done.and_then(|session| function.call(vec![session])) {
-            self.gil.print(raised);
+    /// Calls a function that raises nothing by itself. What is raised in it comes from a signal handler or a thread
+    /// that some script left behind, so the function is called again.
+    fn undisturbed(&self, function: &Object<'gil>, session: Option<i64>) {
+        /// More than handlers that a timer calls can disturb in a row.
+        const ATTEMPTS: usize = 1000;
+        for _ in 0..ATTEMPTS {
+            let session = session.map(|session| self.gil.number(session)).transpose();
+            let done = session.and_then(|session| function.call(session.into_iter().collect()));
+            let Err(raised) = done else {
+                return;
+            };
+            self.gil.clear(raised);
+            log::warn!(
+                target: "crossdock::script",
+                "ignored an exception that a signal handler or a thread of a script raised late"
+            );
         }
     }
 
     fn inside(&self, work: Work) -> Answer {
         let (title, may_lack) = (title(&work), is_of_a_name(&work));
-        let arguments = self.arguments(work);
+        let no_answer = |raised| self.no_answer(raised, &title);
+        let arguments = self.arguments(work).map_err(no_answer)?;
         self.host.queue.begin().map_err(stopped)?;
-        let done = arguments.and_then(|arguments| self.perform.call(arguments));
-        let kind = done
-            .as_ref()
-            .map_or(Err(Raised), |done| done.item(0)?.to_i64());
-        let has_failed = !matches!(kind, Ok(0));
+        let done = self.perform.call(arguments);
+        let done = done.and_then(|done| Ok((done.item(0)?.to_i64()?, done)));
+        let done = done.map_err(no_answer);
+        let has_failed = !matches!(done, Ok((0, _)));
         let cause = self.host.queue.end(has_failed);
         self.settle(has_failed);
-        let answer = match (done, kind) {
-            (Ok(done), Ok(0)) => Self::value(&done).map(Ok),
-            (Ok(done), Ok(kind)) => Self::failure(&done, kind, &title, may_lack).map(Err),
-            (Err(raised), _) | (_, Err(raised)) => Err(raised),
-        };
-        let answer = answer.unwrap_or_else(|raised| {
-            let failure = self.no_answer(&raised, &title);
-            self.gil.clear(raised);
-            Err(failure)
+        let answer = done.and_then(|(kind, done)| {
+            let answer = match kind {
+                0 => Self::value(&done).map(Ok),
+                kind => Self::failure(&done, kind, &title, may_lack).map(Err),
+            };
+            answer.map_err(no_answer)?
         });
         match (answer, cause) {
             (Err(failure), Some(cause)) => Err(Failure {
@@ -133,16 +149,18 @@ impl<'gil> Worker<'gil> {
         }
     }
 
-    /// Why there is an answer, and nobody gets it.
-    fn no_answer(&self, raised: &Raised, title: &str) -> Failure {
-        if self.gil.is_of(raised, &self.memory_error) {
+    /// Why there is no answer. Forgets the exception.
+    fn no_answer(&self, raised: Raised, title: &str) -> Failure {
+        let lacks_memory = self.gil.is_of(&raised, &self.memory_error);
+        self.gil.clear(raised);
+        if lacks_memory {
             return Failure::new(Kind::Exhausted, title).because(
-                "there is no host memory left for what the script gives",
-                "let it give less at a time, or a tensor, which is not copied",
+                "there is no host memory left for what goes to the script or comes from it",
+                "pass less at a time, or a tensor, which is not copied",
             );
         }
         Failure::new(Kind::Exception, title).because(
-            "an exception came between the script and its host",
+            "a signal handler or a thread of a script raised an exception at its end",
             "try again; if it stays, report it as a bug of Crossdock",
         )
     }
@@ -153,9 +171,7 @@ impl<'gil> Worker<'gil> {
         let untrace = self.untrace.iter().filter(|_| has_failed);
         let late = self.host.take_raised(self.gil).then_some(&self.late);
         for function in untrace.chain(late) {
-            if let Err(raised) = function.call(Vec::new()) {
-                self.gil.clear(raised);
-            }
+            self.undisturbed(function, None);
         }
     }
 

@@ -12,6 +12,7 @@
 mod capture;
 mod endings;
 mod functions;
+mod leftovers;
 mod life;
 mod reload;
 mod rig;

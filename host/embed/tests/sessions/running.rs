@@ -379,6 +379,11 @@ fn memory(child: &Child) {
         assert_eq!(error.kind, Kind::Exhausted, "{name}: {error}");
         assert_eq!(error.message, format!("get `{name}` of a script"));
     }
+    let argument = Value::Bytes(vec![0; MANY]);
+    limit_memory(little);
+    let error = session.set("c", argument).unwrap_err();
+    limit_memory(None);
+    assert_eq!(error.kind, Kind::Exhausted, "{error}");
     // What is written is copied twice as well; the script is told.
     limit_memory(one_copy);
     let error = try_run(&session, "sys.stdout.buffer.write(b)").unwrap_err();
