@@ -3,7 +3,6 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Once, OnceLock};
-use std::thread::ThreadId;
 use std::time::Duration;
 
 use crossdock_sdk::fence::fence;
@@ -11,9 +10,19 @@ use crossdock_sdk::fence::fence;
 use crate::failure::{Failure, Kind};
 
 static FORKED: AtomicBool = AtomicBool::new(false);
+static EXITING: AtomicBool = AtomicBool::new(false);
+
+/// A thread, as the system and Python identify it.
+pub(crate) type ThreadIdent = libc::pthread_t;
+
+/// The calling thread. Unlike Rust's own identifier it is available while the thread exits the process.
+pub(crate) fn this_thread() -> ThreadIdent {
+    // SAFETY: asks for nothing.
+    unsafe { libc::pthread_self() }
+}
 
 /// The thread that ends Python, where somebody else started it.
-static ENDED_BY: OnceLock<ThreadId> = OnceLock::new();
+static ENDED_BY: OnceLock<ThreadIdent> = OnceLock::new();
 
 /// What the host of scripts does at the ends of others.
 #[derive(Debug)]
@@ -29,6 +38,11 @@ static WATCHED: OnceLock<Watched> = OnceLock::new();
 
 /// How long exit waits for a script to end.
 const LAST_WAIT: Duration = Duration::from_millis(200);
+
+/// Whether the process has begun to exit: threads may wait in it for what never comes.
+pub(crate) fn is_exiting() -> bool {
+    EXITING.load(Ordering::Acquire)
+}
 
 /// Whether this is a child of the process that started Python here.
 pub(crate) fn is_forked() -> bool {
@@ -50,20 +64,26 @@ pub(crate) fn refuse_forks() -> Result<(), Failure> {
 
 /// Says that this thread begins to end Python.
 pub(crate) fn python_ends() {
-    let _once = ENDED_BY.set(std::thread::current().id());
+    let _once = ENDED_BY.set(this_thread());
 }
 
 /// Stays here for ever where another thread ends Python: before 3.14 it would end a thread that asks
 /// for its lock by unwinding, which no Rust frame survives. A script that runs may still end.
 pub(crate) fn stay_if_python_ends() {
-    let own = std::thread::current().id();
+    let own = this_thread();
     let is_to_stay = || {
         let by_another = ENDED_BY.get().is_some_and(|by| *by != own);
         by_another && !WATCHED.get().is_some_and(|host| (host.may_finish_script)())
     };
     while is_to_stay() {
-        std::thread::park();
+        pause();
     }
+}
+
+/// Waits for a signal's handler, which may never come.
+pub(crate) fn pause() {
+    // SAFETY: takes nothing.
+    unsafe { libc::pause() };
 }
 
 /// Watches for fork and exit, once a process.
@@ -73,12 +93,19 @@ pub(crate) fn watch(host: Watched) {
     WATCH.call_once(|| {
         // SAFETY: `in_child` takes nothing and sets a flag.
         let fork = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
-        // SAFETY: `at_exit` takes nothing and may be called on any thread.
-        let exit = unsafe { libc::atexit(at_exit) };
-        if fork != 0 || exit != 0 {
-            log::warn!(target: "crossdock::script", "forks or the exit will not be noticed");
+        if fork != 0 {
+            log::warn!(target: "crossdock::script", "cannot register a fork handler");
         }
+        watch_exit();
     });
+}
+
+/// Registers the exit handler in front of every destructor that is registered by now: the latest runs first.
+pub(crate) fn watch_exit() {
+    // SAFETY: `at_exit` takes nothing, may be called on any thread, and does its work once.
+    if unsafe { libc::atexit(at_exit) } != 0 {
+        log::warn!(target: "crossdock::script", "cannot register an exit handler");
+    }
 }
 
 unsafe extern "C" fn in_child() {
@@ -87,7 +114,8 @@ unsafe extern "C" fn in_child() {
 
 extern "C" fn at_exit() {
     fence(|| {
-        if let Some(host) = WATCHED.get().filter(|_| !is_forked()) {
+        let has_begun = EXITING.swap(true, Ordering::AcqRel);
+        if let Some(host) = WATCHED.get().filter(|_| !is_forked() && !has_begun) {
             (host.close)(LAST_WAIT);
         }
     })

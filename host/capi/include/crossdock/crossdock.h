@@ -1544,8 +1544,9 @@ xd_error *xd_session_reload(const xd_session *session, const xd_run_options *opt
  * It can be called until the session is freed or the name is defined anew, which both wait for calls that
  * are under way on other threads. What a script keeps of it fails from then on.
  * \param[in] word     Passed to the function.
- * \param[in] release  Called once with the word when nobody needs it any more, whatever the result; may be
- *                     NULL.
+ * \param[in] release  Called once with the word, whatever the result; may be NULL. It has returned when
+ *                     ::xd_session_free, or the call that defines the name anew, returns, unless the function
+ *                     itself makes that call: then it is called when the function returns.
  */
 xd_error *xd_session_define(const xd_session *session, const char *name,
                             xd_script_function function, void *word, xd_word_release release);
@@ -1569,8 +1570,9 @@ xd_error *xd_session_interrupt(const xd_session *session, xd_stop_outcome *outco
 xd_error *xd_session_describe(const xd_session *session, xd_session_state *state);
 
 /** \brief Forgets a session. Waits for calls of its stream functions, and of those that it defined, on other
- * threads, and for nothing else; the namespace goes when the script thread comes to it. What others
- * still hold of it stays.
+ * threads, and for nothing else; once the process exits, not for these either. The namespace goes when the script
+ * thread comes to it, under the session's limits. What others still hold of it stays. A function that the session
+ * calls may free it: the call goes on to its end.
  */
 void xd_session_free(xd_session *session);
 

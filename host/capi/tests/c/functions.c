@@ -178,6 +178,36 @@ static void reloads(const xd_session *session) {
     CHECK(value.integer == 2);
 }
 
+/* Frees the session whose call runs it. */
+static xd_error *frees(void *word, const xd_arguments *arguments, xd_answer *answer) {
+    xd_session **session = word;
+    (void)arguments;
+    xd_session_free(*session);
+    *session = NULL;
+    return xd_answer_set(answer, &(xd_value){XD_VALUE_INT, 0, 7, 0, NULL, 0, NULL, NULL});
+}
+
+/* The call goes on until its end, with all that it needs. */
+static void frees_within(const xd_script *script) {
+    static const char *const programs[] = {
+        "def f(): return frees()\n",
+        "class M:\n    def __getattr__(self, name): return frees()\nm = M()\n",
+    };
+    xd_session *session;
+    xd_value answer;
+    int at;
+    for (at = 0; at < 2; at++) {
+        OK(xd_session_create(script, NULL, &session));
+        OK(xd_session_define(session, "frees", frees, &session, NULL));
+        run(session, programs[at]);
+        if (at == 0)
+            OK(xd_session_call(session, "f", NULL, NULL, &answer));
+        else
+            OK(xd_session_get(session, "m.attribute", &answer));
+        CHECK(!session && answer.kind == XD_VALUE_INT && answer.integer == 7);
+    }
+}
+
 int main(int argc, char **argv) {
     xd_runtime *runtime = check_runtime(argc, argv);
     xd_script *script = NULL;
@@ -198,6 +228,7 @@ int main(int argc, char **argv) {
     OK(xd_session_define(session, "last", sum, &self, release));
     xd_session_free(session);
     CHECK(self.releases == 2); /* `total` and `last` */
+    frees_within(script);
     xd_script_free(script);
     xd_runtime_free(runtime);
     return 0;

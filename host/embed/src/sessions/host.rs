@@ -5,7 +5,7 @@
 )]
 
 use std::collections::HashMap;
-use std::ffi::{CString, c_ulong};
+use std::ffi::CString;
 use std::fmt;
 use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
@@ -13,14 +13,13 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, mpsc};
-use std::thread::ThreadId;
 use std::time::Duration;
 
 use crossdock_sdk::threads::Thread;
 
 use crate::failure::{Failure, Kind};
 use crate::finding::startup_check;
-use crate::process;
+use crate::process::{self, ThreadIdent};
 use crate::python::gil::{Gil, Raised, attached, is_known, without_lock};
 use crate::python::libpython::{Functions, PyObject};
 use crate::python::open::Python;
@@ -49,7 +48,7 @@ pub struct Host {
     interrupt: AtomicPtr<PyObject>,
     /// The watcher has raised one in the script thread; guarded by Python's lock.
     has_raised: AtomicBool,
-    thread: OnceLock<(ThreadId, c_ulong)>,
+    thread: OnceLock<ThreadIdent>,
     /// What tells the threads that scripts started.
     mark: OnceLock<Option<Mark>>,
 }
@@ -147,9 +146,7 @@ impl Host {
         let is_main = self.attach();
         // SAFETY: this thread has the lock since it started Python, or asked for it.
         let gil = unsafe { Gil::assume(self.functions()) };
-        // SAFETY: as above.
-        let ident = unsafe { (self.functions().PyThread_get_thread_ident)() };
-        let _set_once = self.thread.set((std::thread::current().id(), ident));
+        let _set_once = self.thread.set(process::this_thread());
         let _set_once = self.mark.set(Mark::this_thread());
         let signals = Signals::of_this_thread(is_main);
         let (wake, place, _pipe) = signals.numbers();
@@ -228,7 +225,7 @@ impl Host {
     /// Raises it on the script thread, at the next line of Python there.
     fn raise_in_script(&self) {
         let class = self.interrupt.load(Ordering::Acquire);
-        if let Some((_, ident)) = self.thread.get() {
+        if let Some(ident) = self.thread.get() {
             self.has_raised.store(true, Ordering::Relaxed);
             // SAFETY: callers hold the lock; a class of exceptions, which is never given back.
             unsafe { (self.functions().PyThreadState_SetAsyncExc)(*ident, class) };
@@ -258,8 +255,8 @@ impl Host {
     }
 
     pub(crate) fn is_script_thread(&self) -> bool {
-        let own = std::thread::current().id();
-        self.thread.get().is_some_and(|(script, _)| *script == own)
+        let own = process::this_thread();
+        self.thread.get().is_some_and(|script| *script == own)
     }
 
     /// Whether it is a thread of Python that a script started: the script that runs may wait for it.
@@ -354,6 +351,12 @@ impl Host {
 
     /// Ends the work of this process's scripts, as far as it ends within this time.
     pub(crate) fn close(&self, limit: Duration) {
+        // A script that ends the process does not end before it.
+        let limit = if self.is_script_thread() {
+            Duration::ZERO
+        } else {
+            limit
+        };
         self.queue.close(limit);
     }
 }

@@ -1,9 +1,10 @@
 //! Functions of the host that scripts reach: what takes captured streams, and what scripts call. None is
 //! called any more once it is closed.
 
-use std::cell::RefCell;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::cell::Cell;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use crate::process::{self, ThreadIdent};
 use crate::python::value::Value;
 
 /// One of the two streams that a session can capture.
@@ -37,41 +38,38 @@ pub struct FunctionFailure {
     pub is_out_of_memory: bool,
 }
 
-/// A function, and who is in it.
+/// A function, and the threads that call it.
 pub(crate) struct HostFunction<F> {
-    function: F,
-    calls: Mutex<Calls>,
+    calls: Mutex<Calls<F>>,
     idle: Condvar,
 }
 
-#[derive(Default)]
-struct Calls {
-    active: usize,
-    is_closed: bool,
+struct Calls<F> {
+    /// `None` once it is closed.
+    function: Option<Arc<F>>,
+    /// The thread of each call, which may be one thread several times.
+    active: Vec<ThreadIdent>,
 }
 
 thread_local! {
-    /// The functions that this thread is in, by their addresses, the innermost last: one may lead to
-    /// another, and to itself.
-    static INSIDE: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+    /// How many calls of host functions this thread is in. It has no destructor, so functions that an exit
+    /// calls may read it.
+    static DEPTH: Cell<usize> = const { Cell::new(0) };
 }
 
 /// Whether this thread is in a function of the host's that a script reached.
 pub(crate) fn is_inside() -> bool {
-    inside(|functions| !functions.is_empty())
-}
-
-/// Looks at the functions that this thread is in. At the very end of a thread it is in none.
-fn inside<T: Default>(look: impl FnOnce(&mut Vec<usize>) -> T) -> T {
-    let found = INSIDE.try_with(|inside| look(&mut inside.borrow_mut()));
-    found.unwrap_or_default()
+    DEPTH.get() > 0
 }
 
 impl<F> HostFunction<F> {
     pub(crate) fn new(function: F) -> Self {
+        let calls = Calls {
+            function: Some(Arc::new(function)),
+            active: Vec::new(),
+        };
         Self {
-            function,
-            calls: Mutex::default(),
+            calls: Mutex::new(calls),
             idle: Condvar::new(),
         }
     }
@@ -79,56 +77,61 @@ impl<F> HostFunction<F> {
     /// Calls the function, unless it is closed.
     pub(crate) fn call<T>(&self, call: impl FnOnce(&F) -> T) -> Option<T> {
         let mut calls = self.lock();
-        if calls.is_closed {
-            return None;
-        }
-        calls.active += 1;
+        let function = Some(Arc::clone(calls.function.as_ref()?));
+        calls.active.push(process::this_thread());
         drop(calls);
-        inside(|functions| functions.push(self.address()));
-        let _ends = Call { function: self };
-        Some(call(&self.function))
+        DEPTH.set(DEPTH.get() + 1);
+        let active = Call { of: self, function };
+        active.function.as_deref().map(call)
     }
 
-    /// From here on it is not called. Waits for calls that are under way, but not for those that
-    /// this thread is in.
+    /// Closes the function: from here on it is not called, and it is dropped before this returns. Waits for calls
+    /// on other threads, unless the process exits. If this thread is in the function, the end of that call drops
+    /// it.
     pub(crate) fn close(&self) {
         let mut calls = self.lock();
-        calls.is_closed = true;
-        let is_own = |address: &&usize| **address == self.address();
-        let own = inside(|functions| functions.iter().filter(is_own).count());
-        while calls.active > own {
+        let function = calls.function.take();
+        let own = process::this_thread();
+        while calls.active.iter().any(|thread| *thread != own) && !process::is_exiting() {
             calls = self
                 .idle
                 .wait(calls)
                 .unwrap_or_else(PoisonError::into_inner);
         }
+        drop(calls);
+        drop(function);
     }
 
-    fn address(&self) -> usize {
-        std::ptr::from_ref(self).addr()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Calls> {
+    fn lock(&self) -> MutexGuard<'_, Calls<F>> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// One call of the function, which ends by a panic as well.
 struct Call<'a, F> {
-    function: &'a HostFunction<F>,
+    of: &'a HostFunction<F>,
+    function: Option<Arc<F>>,
 }
 
 impl<F> Drop for Call<'_, F> {
     fn drop(&mut self) {
-        inside(Vec::pop);
-        self.function.lock().active -= 1;
-        self.function.idle.notify_all();
+        DEPTH.set(DEPTH.get() - 1);
+        // `close` waits for this, too.
+        drop(self.function.take());
+        let mut calls = self.of.lock();
+        let own = process::this_thread();
+        let at = calls.active.iter().position(|thread| *thread == own);
+        if let Some(at) = at {
+            calls.active.swap_remove(at);
+        }
+        drop(calls);
+        self.of.idle.notify_all();
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, OnceLock, mpsc};
+    use std::sync::{OnceLock, mpsc};
     use std::thread;
     use std::time::Duration;
 
@@ -203,11 +206,34 @@ mod tests {
             let only = Arc::clone(&only);
             move || {
                 only.close();
-                assert_eq!(only.lock().active, 0);
+                assert!(only.lock().active.is_empty());
             }
         });
         go.send(()).unwrap();
         closes.join().unwrap();
         calls.join().unwrap();
+    }
+
+    #[test]
+    fn a_closed_function_is_dropped_before_close_returns() {
+        let (only, in_only) = function();
+        // A thread that has just left the function may still hold it.
+        let held = Arc::clone(&only);
+        only.close();
+        assert_eq!(Arc::strong_count(&in_only), 1);
+        assert_eq!(held.call(|_| ()), None);
+    }
+
+    #[test]
+    fn a_function_closed_during_its_own_call_is_dropped_when_the_call_ends() {
+        let (only, in_only) = function();
+        let closed = Arc::clone(&only);
+        let during = Arc::downgrade(&in_only);
+        set(&in_only, move || {
+            closed.close();
+            assert_eq!(during.strong_count(), 2);
+        });
+        call_soon(Arc::clone(&only));
+        assert_eq!(Arc::strong_count(&in_only), 1);
     }
 }

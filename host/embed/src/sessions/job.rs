@@ -29,8 +29,8 @@ pub(crate) struct Job {
     pub(crate) work: Work,
     /// That of the thread that asks. The script blocks the same signals, and so does what it starts.
     pub(crate) signals: SignalMask,
-    /// Somebody waits for the answer.
-    pub(crate) is_awaited: bool,
+    /// `None`: a caller waits for the answer, and keeps the limits. Otherwise who waits behind it does.
+    pub(crate) unawaited: Option<Limits>,
 }
 
 /// When a request is to be worked on.
@@ -109,6 +109,8 @@ pub(crate) struct Running {
     /// Where it hangs: nobody waits behind it any more.
     pub(crate) stuck: Option<String>,
     pub(crate) is_awaited: bool,
+    /// The limits of one for whose answer no caller ever waited.
+    pub(crate) unawaited: Option<Limits>,
 }
 
 /// What an interrupt came to.

@@ -61,17 +61,25 @@ impl JobQueue {
     ///
     /// # Errors
     /// [`Kind::Closed`], [`Kind::Stuck`], and [`Kind::Busy`] where it may not wait for its turn.
-    pub(crate) fn post(&self, work: Work, is_awaited: bool, turn: Turn) -> Result<Ticket, Failure> {
+    pub(crate) fn post(
+        &self,
+        work: Work,
+        unawaited: Option<Limits>,
+        turn: Turn,
+    ) -> Result<Ticket, Failure> {
         let mut table = self.lock();
         if table.life > Life::Open {
             return Err(closed());
         }
         let running = table.running.as_ref();
         let place = running.and_then(|running| running.stuck.as_deref());
-        if let Some(place) = place.filter(|_| is_awaited) {
+        if let Some(place) = place.filter(|_| unawaited.is_none()) {
             return Err(stuck(place));
         }
-        let is_busy = running.is_some() || !table.waiting.is_empty();
+        // What is freed is no script, but its objects may wait for a thread that a script started.
+        let counts = |unawaited: Option<Limits>| unawaited.is_none() || turn == Turn::OfScript;
+        let is_busy = running.is_some_and(|running| counts(running.unawaited))
+            || table.waiting.iter().any(|job| counts(job.unawaited));
         let why = match turn {
             Turn::Now => "another one runs",
             Turn::OfScript => {
@@ -89,7 +97,7 @@ impl JobQueue {
             ticket,
             work,
             signals: SignalMask::current(),
-            is_awaited,
+            unawaited,
         });
         drop(table);
         self.changed.notify_all();
@@ -109,7 +117,8 @@ impl JobQueue {
                     phase: Phase::Entering,
                     stop: None,
                     stuck: None,
-                    is_awaited: job.is_awaited,
+                    is_awaited: job.unawaited.is_none(),
+                    unawaited: job.unawaited,
                 });
                 return job;
             }
@@ -354,7 +363,7 @@ impl JobQueue {
             };
         }
         let mut waiting = table.waiting.iter();
-        match waiting.any(|job| job.work.session == session && job.is_awaited) {
+        match waiting.any(|job| job.work.session == session && job.unawaited.is_none()) {
             true => State::Waiting,
             false => State::Idle,
         }

@@ -43,6 +43,11 @@ impl Table {
         let Some(running) = running.filter(|running| running.ticket == ticket) else {
             return self.step_of_others(ticket, limits);
         };
+        Self::step_of(running, limits)
+    }
+
+    /// What somebody does who keeps the limits of a job that runs.
+    fn step_of(running: &Running, limits: Limits) -> Step {
         let Some(timeout) = limits.timeout else {
             return Step::Wait(None);
         };
@@ -50,7 +55,7 @@ impl Table {
         let (from, delay, next) = match timed {
             None => (running.since, timeout, Step::Stop),
             Some(stop) if stop.timeouts == 1 => (stop.at, limits.grace, Step::Stop),
-            Some(stop) => (stop.at, NOTICE, Step::GiveUp(ticket)),
+            Some(stop) => (stop.at, NOTICE, Step::GiveUp(running.ticket)),
         };
         match from.checked_add(delay) {
             Some(due) if due > Instant::now() => Step::Wait(Some(due)),
@@ -64,6 +69,11 @@ impl Table {
     fn step_of_others(&self, ticket: Ticket, limits: Limits) -> Step {
         let waits = self.waiting.iter().any(|job| job.ticket == ticket);
         let running = self.running.as_ref().filter(|_| waits);
+        if let Some((running, limits)) =
+            running.and_then(|running| Some((running, running.unawaited?)))
+        {
+            return Self::step_of(running, limits);
+        }
         let stopped = running.and_then(|running| Some((running.ticket, running.stop?.since)));
         let due = stopped.and_then(|(of, since)| Some((of, since.checked_add(limits.grace)?)));
         match due {
@@ -102,7 +112,7 @@ impl Table {
     ) -> Vec<Job> {
         let (gone, kept) = std::mem::take(&mut self.waiting)
             .into_iter()
-            .partition::<Vec<_>, _>(|job| job.is_awaited && which(job.work.session));
+            .partition::<Vec<_>, _>(|job| job.unawaited.is_none() && which(job.work.session));
         self.waiting = kept.into();
         let awaited = gone.iter().map(|job| (job.ticket, Err(why())));
         self.answers.extend(awaited);

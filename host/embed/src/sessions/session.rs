@@ -3,6 +3,8 @@
 use std::ffi::CString;
 use std::fmt;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use crate::failure::{Failure, Kind};
 use crate::process;
@@ -56,7 +58,13 @@ pub struct Session {
     number: u64,
     limits: Limits,
     never_waits: bool,
+    /// The exit of the process is noticed before what its owner registered for the exit.
+    watches_exit: AtomicBool,
+    is_closed: AtomicBool,
 }
+
+/// How long what a session leaves may take to end, where its scripts may take for ever.
+const LAST_WAIT: Duration = Duration::from_secs(5);
 
 impl Session {
     /// Makes a session.
@@ -71,6 +79,8 @@ impl Session {
             number: host.number(),
             limits: settings.limits,
             never_waits: settings.never_waits,
+            watches_exit: AtomicBool::new(false),
+            is_closed: AtomicBool::new(false),
         };
         if let Some(output) = settings.output {
             host.enter_output(session.number, output);
@@ -263,8 +273,34 @@ impl Session {
         Ok(self.host.queue.state(self.number))
     }
 
+    /// Forgets the namespace, as dropping the session does, while other threads may still be in its calls. Waits
+    /// for calls of its functions on other threads.
+    pub fn close(&self) {
+        if process::is_forked() || self.is_closed.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let work = Work {
+            session: self.number,
+            name: "free",
+            arguments: Vec::new(),
+        };
+        let limits = Limits {
+            timeout: Some(self.limits.timeout.unwrap_or(LAST_WAIT)),
+            ..self.limits
+        };
+        without_lock(self.host.functions(), || {
+            self.host.remove_functions(self.number);
+            // A closed queue has forgotten all namespaces.
+            let _closed = self.host.queue.post(work, Some(limits), Turn::Any);
+        });
+    }
+
     fn ask(&self, name: &'static str, arguments: Vec<Argument>, limits: Option<Limits>) -> Answer {
         process::refuse_forks()?;
+        // Who makes a session registers its end behind that.
+        if name != "create" && !self.watches_exit.swap(true, Ordering::Relaxed) {
+            process::watch_exit();
+        }
         self.host.refuse_inside_script()?;
         let work = Work {
             session: self.number,
@@ -278,7 +314,7 @@ impl Session {
             (false, false) => Turn::Any,
         };
         without_lock(self.host.functions(), || {
-            let ticket = queue.post(work, true, turn)?;
+            let ticket = queue.post(work, None, turn)?;
             let limits = limits.unwrap_or(self.limits);
             let answer = queue.answer(ticket, limits);
             answer.map_err(|failure| within(failure, limits))
@@ -302,18 +338,6 @@ fn within(mut failure: Failure, limits: Limits) -> Failure {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        if process::is_forked() {
-            return;
-        }
-        let work = Work {
-            session: self.number,
-            name: "free",
-            arguments: Vec::new(),
-        };
-        without_lock(self.host.functions(), || {
-            self.host.remove_functions(self.number);
-            // A closed queue has forgotten all namespaces.
-            let _closed = self.host.queue.post(work, false, Turn::Any);
-        });
+        self.close();
     }
 }

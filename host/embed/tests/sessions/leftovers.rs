@@ -1,8 +1,12 @@
 //! What scripts leave behind: signal handlers, exceptions on their way, objects, and functions in progress.
 
-use crossdock_embed::{Kind, Settings};
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
-use crate::rig::{Child, SOON, has_module, in_children, number, rounds, run, try_run};
+use crossdock_embed::{Kind, Limits, Session, Settings, Value};
+
+use crate::rig::{Child, SOON, has_module, in_children, number, rounds, run, soon, try_run};
 
 in_children! {
     a_signal_handler_that_exits_does_not_end_the_host: exiting_handlers;
@@ -10,6 +14,8 @@ in_children! {
     a_late_asynchronous_exception_hits_no_other_session: late_exceptions;
     a_late_asynchronous_exception_hits_no_other_session_in_a_python_of_others (of_others): late_exceptions;
     signal_handlers_and_timers_of_a_session_end_with_it: handlers_end;
+    a_session_that_cannot_be_freed_blocks_no_other_forever: endless_ends;
+    a_host_function_that_exits_the_process_ends_it: exits_in_functions;
     stopping_a_script_duplicates_no_output: duplicates;
 }
 
@@ -119,6 +125,117 @@ fn handlers_end(child: &Child) {
         "for name in ('SIGUSR1', 'SIGUSR2'):\n\
          \x20   assert signal.getsignal(getattr(signal, name)) is signal.SIG_DFL, name",
     );
+}
+
+/// Objects of a session that run for ever when they end.
+fn endless(body: &str) -> String {
+    format!(
+        "class Endless:\n    def __del__(self):\n        {body}\n\
+         one, two, three = Endless(), Endless(), Endless()"
+    )
+}
+
+fn endless_ends(child: &Child) {
+    let limited = || {
+        let limits = Limits {
+            timeout: Some(Duration::from_millis(100)),
+            grace: Duration::from_millis(100),
+        };
+        let settings = Settings {
+            limits,
+            ..Settings::default()
+        };
+        Session::open(child.host, settings).unwrap()
+    };
+    let (other, host) = (child.session(), child.host);
+    let (stoppable, stubborn) = (limited(), limited());
+    soon(move || {
+        run(&stoppable, &endless("while True: pass"));
+        drop(stoppable);
+        run(&other, "x = 1");
+        let catching = "while True:\n            try:\n                for n in iter(int, 1): pass\n            \
+                        except BaseException: pass";
+        run(&stubborn, &endless(catching));
+        drop(stubborn);
+        let failure = try_run(&other, "x = 2").unwrap_err();
+        assert_eq!(failure.kind, Kind::Stuck, "{failure}");
+        let failure = Session::open(host, Settings::default()).unwrap_err();
+        assert_eq!(failure.kind, Kind::Stuck, "{failure}");
+    });
+}
+
+/// In a process that exits while a function of the host runs: where it exits.
+const EXITS_IN: &str = "CROSSDOCK_TEST_EXITS_IN";
+
+/// The session that such a process frees at its exit.
+static FREED_AT_EXIT: Mutex<Option<Session>> = Mutex::new(None);
+
+extern "C" fn free_at_exit() {
+    let session = FREED_AT_EXIT
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .take();
+    drop(session);
+}
+
+fn exits_in_functions(child: &Child) {
+    if let Some(place) = std::env::var_os(EXITS_IN) {
+        return exit_in(child, place.to_str().unwrap());
+    }
+    let name = std::env::args().nth(2).unwrap();
+    for place in ["function", "output", "main"] {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command
+            .args(["--exact", &name, "--nocapture", "--test-threads=1"])
+            .env(EXITS_IN, place);
+        soon(move || {
+            let output = command.output().unwrap();
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(7), "{place}: {said}");
+        });
+    }
+}
+
+/// Exits in a function of a session that the exit frees, or while one runs on another thread.
+#[expect(clippy::exit, reason = "this is what the test is about")]
+fn exit_in(child: &Child, place: &str) {
+    let (entered, is_in) = std::sync::mpsc::channel();
+    let settings = Settings {
+        stdout: true,
+        output: Some(Box::new(|_, _| std::process::exit(7))),
+        ..Settings::default()
+    };
+    let session = Session::open(child.host, settings).unwrap();
+    // As a C++ program registers the destructor of its global session.
+    // SAFETY: the function takes nothing.
+    assert_eq!(unsafe { libc::atexit(free_at_exit) }, 0);
+    let exits = place != "main";
+    let function = move |_: Vec<Value>, _: Vec<(String, Value)>| {
+        if exits {
+            std::process::exit(7);
+        }
+        entered.send(()).unwrap();
+        loop {
+            std::thread::park();
+        }
+    };
+    session.define("function", Box::new(function)).unwrap();
+    run(
+        &session,
+        "import builtins, sys\nbuiltins.function, builtins.out = function, sys.stdout",
+    );
+    *FREED_AT_EXIT.lock().unwrap() = Some(session);
+    let other = child.session();
+    let text = match place {
+        "output" => "print('now', file=out)",
+        _ => "function()",
+    };
+    let runs = std::thread::spawn(move || drop(try_run(&other, text)));
+    if !exits {
+        is_in.recv_timeout(SOON).unwrap();
+        std::process::exit(7);
+    }
+    runs.join().unwrap();
 }
 
 /// Every line arrives once, wherever the interrupt hits `print`.

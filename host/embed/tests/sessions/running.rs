@@ -341,6 +341,11 @@ fn busy(child: &Child) {
         assert_eq!(runs.join().unwrap().unwrap_err().kind, Kind::Interrupted);
     });
     run(&impatient, "assert x == 1");
+    // What is freed is not a script.
+    for round in 0..50 {
+        drop(child.session());
+        run(&impatient, &format!("x = {round}"));
+    }
 }
 
 /// Lets a process have so many bytes more than it has; `None`: as many as there are.

@@ -19,6 +19,7 @@ use crate::crossing::error_object::{ErrorObject, c_text};
 use crate::crossing::failure::Refusal;
 use crate::crossing::input;
 use crate::crossing::object::{Handle, borrow, look, release};
+use crate::functions::scripts::session::hold;
 use crate::functions::scripts::value::{self, Items};
 
 impl Handle for XdAnswer {
@@ -69,7 +70,7 @@ pub(crate) unsafe extern "C" fn xd_session_define(
 ) -> Failure {
     let word = Word { word, release };
     fence_call("xd_session_define", move || {
-        let session = borrow(session)?;
+        let session = hold(session)?;
         let name = input::text(name, "the name")?;
         let function = function.ok_or_else(|| Refusal::null("function"))?;
         let runtime = Arc::clone(&session.runtime);

@@ -15,11 +15,12 @@ use crossdock_api::{
 };
 use crossdock_embed::{Limits, Outcome, Session, Settings, State, Value};
 use crossdock_sdk::deadline;
+use crossdock_sdk::fence::fence;
 
 use crate::crossing::boundary::{fence_call, fence_free, fence_into, optional};
 use crate::crossing::failure::Refusal;
 use crate::crossing::input;
-use crate::crossing::object::{Handle, borrow, borrow_tensor, give, look};
+use crate::crossing::object::{Handle, borrow, borrow_tensor, give, look, shared};
 use crate::functions::scripts::session_output;
 use crate::functions::scripts::value;
 
@@ -33,6 +34,11 @@ pub(crate) struct SessionObject {
     pub(super) session: Session,
     pub(super) runtime: Arc<Runtime>,
     limits: Limits,
+}
+
+/// A share of the session: a function that a script calls may free it during the call.
+pub(super) fn hold(session: Ref<'_, XdSession>) -> Result<Arc<SessionObject>, Refusal> {
+    shared(session).ok_or_else(|| Refusal::no_handle(XdSession::NAME))
 }
 
 #[unsafe(no_mangle)]
@@ -113,7 +119,7 @@ pub(crate) extern "C" fn xd_session_run_text(
     options: Ref<'_, XdRunOptions>,
 ) -> Failure {
     fence_call("xd_session_run_text", || {
-        let session = borrow(session)?;
+        let session = hold(session)?;
         let program = input::text(program, "the program")?;
         let name = match name.to_c_str() {
             Some(_) => input::text(name, "the name")?,
@@ -131,7 +137,7 @@ pub(crate) extern "C" fn xd_session_run_file(
     options: Ref<'_, XdRunOptions>,
 ) -> Failure {
     fence_call("xd_session_run_file", || {
-        let session = borrow(session)?;
+        let session = hold(session)?;
         let path = input::text(path, "the path")?;
         Ok(session
             .session
@@ -146,7 +152,7 @@ pub(crate) extern "C" fn xd_session_run_module(
     options: Ref<'_, XdRunOptions>,
 ) -> Failure {
     fence_call("xd_session_run_module", || {
-        let session = borrow(session)?;
+        let session = hold(session)?;
         let name = input::text(name, "the module's name")?;
         Ok(session.session.run_module(name, session.limits(options)?)?)
     })
@@ -158,7 +164,7 @@ pub(crate) extern "C" fn xd_session_reload(
     options: Ref<'_, XdRunOptions>,
 ) -> Failure {
     fence_call("xd_session_reload", || {
-        let session = borrow(session)?;
+        let session = hold(session)?;
         Ok(session.session.reload(session.limits(options)?)?)
     })
 }
@@ -170,7 +176,7 @@ pub(crate) unsafe extern "C" fn xd_session_set(
     value: Ref<'_, XdValue>,
 ) -> Failure {
     fence_call("xd_session_set", || {
-        let session = borrow(session)?;
+        let session = hold(session)?;
         let name = input::text(name, "the name")?;
         // SAFETY: the header asks for a live value with live content.
         Ok(session.session.set(name, unsafe { value::lent(value) }?)?)
@@ -184,7 +190,7 @@ pub(crate) extern "C" fn xd_session_get(
     out: Out<'_, XdValue>,
 ) -> Failure {
     fence_into("xd_session_get", out, || {
-        let session = borrow(session)?;
+        let session = hold(session)?;
         let found = session.session.get(input::text(name, "the name")?)?;
         value::given(&session.runtime, found)
     })
@@ -197,7 +203,7 @@ pub(crate) extern "C" fn xd_session_set_tensor(
     tensor: Ref<'_, XdTensor>,
 ) -> Failure {
     fence_call("xd_session_set_tensor", || {
-        let session = borrow(session)?;
+        let session = hold(session)?;
         let name = input::text(name, "the name")?;
         let tensor = value::exported(&*borrow_tensor(tensor)?)?;
         Ok(session.session.set(name, Value::Tensor(tensor))?)
@@ -212,7 +218,7 @@ pub(crate) extern "C" fn xd_session_get_tensor(
     out: Out<'_, Owned<XdTensor>>,
 ) -> Failure {
     fence_into("xd_session_get_tensor", out, || {
-        let session = borrow(session)?;
+        let session = hold(session)?;
         let name = input::text(name, "the name")?;
         let device = look(device).map(|device| device.id().to_string());
         let tensor = session.session.get_tensor(name, device.as_deref())?;
@@ -229,7 +235,7 @@ pub(crate) unsafe extern "C" fn xd_session_call(
     out: Out<'_, XdValue>,
 ) -> Failure {
     fence_call("xd_session_call", || {
-        let session = borrow(session)?;
+        let session = hold(session)?;
         let name = input::text(name, "the name")?;
         let limits = session.limits(options)?;
         let (by_place, by_name) = match input::options(arguments)? {
@@ -276,7 +282,7 @@ pub(crate) extern "C" fn xd_session_interrupt(
     out: Out<'_, StopOutcome>,
 ) -> Failure {
     fence_call("xd_session_interrupt", || {
-        let outcome = match borrow(session)?.session.interrupt()? {
+        let outcome = match hold(session)?.session.interrupt()? {
             Outcome::Delivered => StopOutcome::DELIVERED,
             Outcome::Idle => StopOutcome::IDLE,
             _ => StopOutcome::PENDING,
@@ -292,7 +298,7 @@ pub(crate) extern "C" fn xd_session_describe(
     out: Out<'_, XdSessionState>,
 ) -> Failure {
     fence_into("xd_session_describe", out, || {
-        let state = borrow(session)?.session.state()?;
+        let state = hold(session)?.session.state()?;
         let (kind, running, place) = match &state {
             State::Waiting => (SessionStateKind::WAITING, Duration::ZERO, ""),
             State::Running(since) => (SessionStateKind::RUNNING, *since, ""),
@@ -311,5 +317,12 @@ pub(crate) extern "C" fn xd_session_describe(
 
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn xd_session_free(session: Owned<XdSession>) {
+    // A call that is under way holds the object.
+    fence(|| {
+        if let Some(object) = look(session.lend()) {
+            object.session.close();
+        }
+    })
+    .unwrap_or_default();
     fence_free(session);
 }
