@@ -48,27 +48,27 @@ impl Gil {
     /// - `pointer` is a live object.
     pub(crate) unsafe fn borrowed(&self, pointer: *mut PyObject) -> Result<Object<'_>, Raised> {
         // SAFETY: a live object by the caller's promise; NULL does nothing.
-        unsafe { (self.functions.Py_IncRef)(pointer) };
+        unsafe { self.functions.Py_IncRef(pointer) };
         self.owned(New(pointer))
     }
 
     /// Forgets the exception.
     pub(crate) fn clear(&self, _raised: Raised) {
         // SAFETY: the lock is held.
-        unsafe { (self.functions.PyErr_Clear)() };
+        unsafe { self.functions.PyErr_Clear() };
     }
 
     /// Raises `MemoryError`.
     pub(crate) fn no_memory(&self) -> Raised {
         // SAFETY: the lock is held; it answers NULL for callers that return objects.
-        unsafe { (self.functions.PyErr_NoMemory)() };
+        unsafe { self.functions.PyErr_NoMemory() };
         Raised
     }
 
     /// Whether the exception is of this very class.
     pub(crate) fn is_of(&self, _raised: &Raised, class: &Object<'_>) -> bool {
         // SAFETY: the lock is held; it answers the class of the exception, and lends it.
-        let raised = unsafe { (self.functions.PyErr_Occurred)() };
+        let raised = unsafe { self.functions.PyErr_Occurred() };
         raised == class.as_ptr()
     }
 
@@ -76,40 +76,40 @@ impl Gil {
     /// Python's `PyErr_Print` would end the process.
     pub(crate) fn print(&self, _raised: Raised) {
         // SAFETY: the lock is held, and an exception is set; NULL stands for no object.
-        unsafe { (self.functions.PyErr_WriteUnraisable)(ptr::null_mut()) };
+        unsafe { self.functions.PyErr_WriteUnraisable(ptr::null_mut()) };
     }
 
     pub(crate) fn text(&self, text: &str) -> Result<Object<'_>, Raised> {
         let (data, size) = (text.as_ptr().cast(), text.len().cast_signed());
         // SAFETY: as many bytes as it says; a new reference.
-        self.owned(unsafe { (self.functions.PyUnicode_FromStringAndSize)(data, size) })
+        self.owned(unsafe { self.functions.PyUnicode_FromStringAndSize(data, size) })
     }
 
     pub(crate) fn bytes(&self, bytes: &[u8]) -> Result<Object<'_>, Raised> {
         let (data, size) = (bytes.as_ptr().cast(), bytes.len().cast_signed());
         // SAFETY: as many bytes as it says; a new reference.
-        self.owned(unsafe { (self.functions.PyBytes_FromStringAndSize)(data, size) })
+        self.owned(unsafe { self.functions.PyBytes_FromStringAndSize(data, size) })
     }
 
     /// A copy of what has the buffer protocol.
     pub(crate) fn bytes_of(&self, object: &Object<'_>) -> Result<Object<'_>, Raised> {
         // SAFETY: a live object; a new reference.
-        self.owned(unsafe { (self.functions.PyBytes_FromObject)(object.as_ptr()) })
+        self.owned(unsafe { self.functions.PyBytes_FromObject(object.as_ptr()) })
     }
 
     pub(crate) fn number(&self, number: i64) -> Result<Object<'_>, Raised> {
         // SAFETY: the lock is held; a new reference.
-        self.owned(unsafe { (self.functions.PyLong_FromLongLong)(number) })
+        self.owned(unsafe { self.functions.PyLong_FromLongLong(number) })
     }
 
     pub(crate) fn float(&self, number: f64) -> Result<Object<'_>, Raised> {
         // SAFETY: the lock is held; a new reference.
-        self.owned(unsafe { (self.functions.PyFloat_FromDouble)(number) })
+        self.owned(unsafe { self.functions.PyFloat_FromDouble(number) })
     }
 
     pub(crate) fn truth(&self, truth: bool) -> Result<Object<'_>, Raised> {
         // SAFETY: the lock is held; a new reference.
-        self.owned(unsafe { (self.functions.PyBool_FromLong)(c_long::from(truth)) })
+        self.owned(unsafe { self.functions.PyBool_FromLong(c_long::from(truth)) })
     }
 
     /// What a function without an answer gives.
@@ -123,7 +123,7 @@ impl Gil {
         let (data, name) = (tensor.as_ptr().cast(), tensor::NAME.as_ptr());
         let destructor = Some(tensor::DESTRUCTOR);
         // SAFETY: not NULL, a static name, and a destructor that fits it.
-        let capsule = unsafe { (self.functions.PyCapsule_New)(data, name, destructor) };
+        let capsule = unsafe { self.functions.PyCapsule_New(data, name, destructor) };
         if capsule.is_null() {
             // SAFETY: the tensor that was given up above, which nobody took.
             drop(unsafe { Managed::from_raw(tensor) });
@@ -135,18 +135,21 @@ impl Gil {
     pub(crate) fn empty_capsule(&self) -> Result<Object<'_>, Raised> {
         let nothing = NonNull::<u8>::dangling().as_ptr().cast();
         // SAFETY: not NULL, and nobody reads it; a static name, and nothing to end.
-        let capsule = unsafe { (self.functions.PyCapsule_New)(nothing, c"nothing".as_ptr(), None) };
+        let capsule = unsafe {
+            self.functions
+                .PyCapsule_New(nothing, c"nothing".as_ptr(), None)
+        };
         self.owned(New(capsule))
     }
 
     pub(crate) fn tuple(&self, items: Vec<Object<'_>>) -> Result<Object<'_>, Raised> {
         // SAFETY: the lock is held.
-        let tuple = unsafe { (self.functions.PyTuple_New)(items.len().cast_signed()) };
+        let tuple = unsafe { self.functions.PyTuple_New(items.len().cast_signed()) };
         let tuple = self.owned(tuple)?;
         for (place, item) in (0..).zip(items) {
             let item = item.into_raw();
             // SAFETY: a new tuple with this place, which takes the reference over.
-            if unsafe { (self.functions.PyTuple_SetItem)(tuple.as_ptr(), place, item) } != 0 {
+            if unsafe { self.functions.PyTuple_SetItem(tuple.as_ptr(), place, item) } != 0 {
                 return Err(Raised);
             }
         }
@@ -155,13 +158,13 @@ impl Gil {
 
     pub(crate) fn dictionary(&self) -> Result<Object<'_>, Raised> {
         // SAFETY: the lock is held.
-        self.owned(New(unsafe { (self.functions.PyDict_New)() }))
+        self.owned(New(unsafe { self.functions.PyDict_New() }))
     }
 
     pub(crate) fn import(&self, name: &CStr) -> Result<Object<'_>, Raised> {
         // SAFETY: a text.
         self.owned(New(unsafe {
-            (self.functions.PyImport_ImportModule)(name.as_ptr())
+            self.functions.PyImport_ImportModule(name.as_ptr())
         }))
     }
 
@@ -169,11 +172,14 @@ impl Gil {
     pub(crate) fn run(&self, text: &CStr, file: &CStr, names: &Object<'_>) -> Result<(), Raised> {
         const FILE: std::ffi::c_int = 257;
         // SAFETY: two texts; the number asks for the grammar of a file.
-        let code = unsafe { (self.functions.Py_CompileString)(text.as_ptr(), file.as_ptr(), FILE) };
+        let code = unsafe {
+            self.functions
+                .Py_CompileString(text.as_ptr(), file.as_ptr(), FILE)
+        };
         let code = self.owned(New(code))?;
         let (code, names) = (code.as_ptr(), names.as_ptr());
         // SAFETY: code and a dictionary, which serves as both.
-        let done = unsafe { (self.functions.PyEval_EvalCode)(code, names, names) };
+        let done = unsafe { self.functions.PyEval_EvalCode(code, names, names) };
         self.owned(New(done)).map(drop)
     }
 
@@ -202,7 +208,7 @@ impl Gil {
         let definition = ptr::from_ref(definition).cast_mut().cast();
         let module = ptr::null_mut();
         // SAFETY: a method's definition that lives for ever, and a live object or NULL; in no module.
-        self.owned(unsafe { (self.functions.PyCFunction_NewEx)(definition, object, module) })
+        self.owned(unsafe { self.functions.PyCFunction_NewEx(definition, object, module) })
     }
 }
 
@@ -221,7 +227,7 @@ struct Released {
 impl Released {
     fn now(functions: &'static Functions) -> Self {
         // SAFETY: only made where the lock is held.
-        let state = unsafe { (functions.PyEval_SaveThread)() };
+        let state = unsafe { functions.PyEval_SaveThread() };
         Self { functions, state }
     }
 }
@@ -230,7 +236,7 @@ impl Drop for Released {
     fn drop(&mut self) {
         process::stay_if_python_ends();
         // SAFETY: the state of this thread, which let the lock go.
-        unsafe { (self.functions.PyEval_RestoreThread)(self.state) };
+        unsafe { self.functions.PyEval_RestoreThread(self.state) };
     }
 }
 
@@ -243,24 +249,24 @@ pub(crate) fn without_lock<T>(functions: &'static Functions, wait: impl FnOnce()
 /// Whether this is a thread of Python's, or one that took its lock.
 pub(crate) fn is_known(functions: &Functions) -> bool {
     // SAFETY: may be asked at any time.
-    let is_running = unsafe { (functions.Py_IsInitialized)() } != 0;
+    let is_running = unsafe { functions.Py_IsInitialized() } != 0;
     // SAFETY: every thread may ask while Python runs; NULL for one that Python does not know.
-    is_running && !unsafe { (functions.PyGILState_GetThisThreadState)() }.is_null()
+    is_running && !unsafe { functions.PyGILState_GetThisThreadState() }.is_null()
 }
 
 fn is_held(functions: &Functions) -> bool {
     // SAFETY: Python runs, and knows this thread.
-    is_known(functions) && unsafe { (functions.PyGILState_Check)() } != 0
+    is_known(functions) && unsafe { functions.PyGILState_Check() } != 0
 }
 
 /// Takes the lock for `work` on a thread that Python does not need to know.
 pub(crate) fn attached<T>(functions: &'static Functions, work: impl FnOnce(&Gil) -> T) -> T {
     // SAFETY: Python runs and does not end, which callers see to.
-    let before = unsafe { (functions.PyGILState_Ensure)() };
+    let before = unsafe { functions.PyGILState_Ensure() };
     // SAFETY: taken above, and let go below.
     let done = work(&unsafe { Gil::assume(functions) });
     // SAFETY: the other half, on the same thread.
-    unsafe { (functions.PyGILState_Release)(before) };
+    unsafe { functions.PyGILState_Release(before) };
     done
 }
 
@@ -282,9 +288,9 @@ impl<'gil> Object<'gil> {
     }
 
     pub(crate) fn attribute(&self, name: &CStr) -> Result<Self, Raised> {
-        let look = self.gil.functions.PyObject_GetAttrString;
+        let functions = self.gil.functions;
         // SAFETY: an object and a text.
-        let found = unsafe { look(self.as_ptr(), name.as_ptr()) };
+        let found = unsafe { functions.PyObject_GetAttrString(self.as_ptr(), name.as_ptr()) };
         self.gil.owned(found)
     }
 
@@ -292,25 +298,26 @@ impl<'gil> Object<'gil> {
     pub(crate) fn call(&self, arguments: Vec<Self>) -> Result<Self, Raised> {
         let arguments = self.gil.tuple(arguments)?;
         let (function, none) = (self.as_ptr(), ptr::null_mut());
-        let call = self.gil.functions.PyObject_Call;
+        let functions = self.gil.functions;
         // SAFETY: an object, a tuple and no keywords.
-        let answer = unsafe { call(function, arguments.as_ptr(), none) };
+        let answer = unsafe { functions.PyObject_Call(function, arguments.as_ptr(), none) };
         self.gil.owned(answer)
     }
 
     /// Enters a value into a dictionary.
     pub(crate) fn put(&self, name: &CStr, value: &Object<'_>) -> Result<(), Raised> {
-        let put = self.gil.functions.PyDict_SetItemString;
+        let functions = self.gil.functions;
         // SAFETY: objects and a text; what is no dictionary gives an error.
-        let failed = unsafe { put(self.as_ptr(), name.as_ptr(), value.as_ptr()) };
+        let failed =
+            unsafe { functions.PyDict_SetItemString(self.as_ptr(), name.as_ptr(), value.as_ptr()) };
         if failed == 0 { Ok(()) } else { Err(Raised) }
     }
 
     /// A value of a dictionary.
     pub(crate) fn get(&self, name: &CStr) -> Result<Self, Raised> {
-        let get = self.gil.functions.PyDict_GetItemString;
+        let functions = self.gil.functions;
         // SAFETY: a dictionary and a text; a borrowed reference, or NULL.
-        let value = unsafe { get(self.as_ptr(), name.as_ptr()) };
+        let value = unsafe { functions.PyDict_GetItemString(self.as_ptr(), name.as_ptr()) };
         // SAFETY: an object that the dictionary keeps, or NULL.
         unsafe { self.gil.borrowed(value) }
     }
@@ -319,14 +326,14 @@ impl<'gil> Object<'gil> {
     pub(crate) fn item(&self, place: isize) -> Result<Self, Raised> {
         let functions = self.gil.functions;
         // SAFETY: a borrowed reference, or NULL with an exception for another object or place.
-        let item = unsafe { (functions.PyTuple_GetItem)(self.as_ptr(), place) };
+        let item = unsafe { functions.PyTuple_GetItem(self.as_ptr(), place) };
         // SAFETY: an object that the tuple keeps, or NULL.
         unsafe { self.gil.borrowed(item) }
     }
 
     pub(crate) fn to_i64(&self) -> Result<i64, Raised> {
         // SAFETY: an object; -1 with an exception for what is no number.
-        let number = unsafe { (self.gil.functions.PyLong_AsLongLong)(self.as_ptr()) };
+        let number = unsafe { self.gil.functions.PyLong_AsLongLong(self.as_ptr()) };
         if number == -1 && self.is_raised() {
             return Err(Raised);
         }
@@ -335,7 +342,7 @@ impl<'gil> Object<'gil> {
 
     pub(crate) fn to_f64(&self) -> Result<f64, Raised> {
         // SAFETY: an object; -1 with an exception for what is no number.
-        let number = unsafe { (self.gil.functions.PyFloat_AsDouble)(self.as_ptr()) };
+        let number = unsafe { self.gil.functions.PyFloat_AsDouble(self.as_ptr()) };
         if number.to_bits() == (-1.0_f64).to_bits() && self.is_raised() {
             return Err(Raised);
         }
@@ -345,10 +352,12 @@ impl<'gil> Object<'gil> {
     /// The content of Python's `bytes`, with room for one more behind it. Where there is no memory for
     /// as many as the script made, that is Python's `MemoryError`.
     pub(crate) fn to_bytes(&self) -> Result<Vec<u8>, Raised> {
+        let functions = self.gil.functions;
         let (mut data, mut size) = (ptr::null_mut(), 0);
-        let look = self.gil.functions.PyBytes_AsStringAndSize;
         // SAFETY: an object, and two places to write to.
-        if unsafe { look(self.as_ptr(), &raw mut data, &raw mut size) } != 0 {
+        if unsafe { functions.PyBytes_AsStringAndSize(self.as_ptr(), &raw mut data, &raw mut size) }
+            != 0
+        {
             return Err(Raised);
         }
         // SAFETY: as many bytes as it said, which live as long as the object and never change.
@@ -364,11 +373,10 @@ impl<'gil> Object<'gil> {
     pub(crate) fn to_tensor(&self) -> Result<Managed, Raised> {
         let functions = self.gil.functions;
         // SAFETY: an object and a static name; NULL with an exception where they do not fit.
-        let data =
-            unsafe { (functions.PyCapsule_GetPointer)(self.as_ptr(), tensor::NAME.as_ptr()) };
+        let data = unsafe { functions.PyCapsule_GetPointer(self.as_ptr(), tensor::NAME.as_ptr()) };
         let tensor = NonNull::new(data).ok_or(Raised)?;
         // SAFETY: a capsule and a static name.
-        if unsafe { (functions.PyCapsule_SetName)(self.as_ptr(), tensor::USED.as_ptr()) } != 0 {
+        if unsafe { functions.PyCapsule_SetName(self.as_ptr(), tensor::USED.as_ptr()) } != 0 {
             return Err(Raised);
         }
         // SAFETY: by its name the capsule owned a live tensor, and by its new one it does no more.
@@ -377,7 +385,7 @@ impl<'gil> Object<'gil> {
 
     fn is_raised(&self) -> bool {
         // SAFETY: the lock is held.
-        !unsafe { (self.gil.functions.PyErr_Occurred)() }.is_null()
+        !unsafe { self.gil.functions.PyErr_Occurred() }.is_null()
     }
 }
 
@@ -390,6 +398,6 @@ impl std::fmt::Debug for Object<'_> {
 impl Drop for Object<'_> {
     fn drop(&mut self) {
         // SAFETY: the reference is ours, and the token says that the lock is held.
-        unsafe { (self.gil.functions.Py_DecRef)(self.as_ptr()) };
+        unsafe { self.gil.functions.Py_DecRef(self.as_ptr()) };
     }
 }

@@ -35,7 +35,7 @@ pub(crate) fn prepare(python: &Python) -> Result<(), Failure> {
 
 fn append(functions: &Functions, name: &'static CStr, init: ModuleInit) -> Result<(), Failure> {
     // SAFETY: Python does not run, and the name lives as long as the process.
-    let failed = unsafe { (functions.PyImport_AppendInittab)(name.as_ptr(), init) };
+    let failed = unsafe { functions.PyImport_AppendInittab(name.as_ptr(), init) };
     if failed == 0 {
         return Ok(());
     }
@@ -125,18 +125,18 @@ fn define(name: &'static CStr, exec: Exec) -> *mut PyObject {
     });
     let definition = Box::into_raw(definition).cast::<c_void>();
     // SAFETY: a definition with that layout, its texts and slots, none of which is ever freed.
-    unsafe { (python.functions.PyModuleDef_Init)(definition) }
+    unsafe { python.functions.PyModuleDef_Init(definition) }
 }
 
 fn fill_host(python: &Python, module: *mut PyObject) -> Option<()> {
     let functions = &python.functions;
     let name = c"_crossdock_host.host_api".as_ptr();
     // SAFETY: the lock is held in a module's initialiser; table and name outlive the process.
-    let capsule = unsafe { (functions.PyCapsule_New)(python.table(), name, None) };
+    let capsule = unsafe { functions.PyCapsule_New(python.table(), name, None) };
     let capsule = Owned::of(functions, capsule)?;
     // SAFETY: Python's own module and an object.
     let failed =
-        unsafe { (functions.PyModule_AddObjectRef)(module, c"host_api".as_ptr(), capsule.object) };
+        unsafe { functions.PyModule_AddObjectRef(module, c"host_api".as_ptr(), capsule.object) };
     (failed == 0).then_some(())
 }
 
@@ -145,10 +145,10 @@ fn load_package(python: &Python) -> Option<()> {
     let folder = text(functions, python.package()?)?;
     let version = text(functions, Path::new(env!("CARGO_PKG_VERSION")))?;
     // SAFETY: the lock is held in a module's initialiser.
-    let builtins = unsafe { (functions.PyImport_ImportModule)(c"builtins".as_ptr()) };
+    let builtins = unsafe { functions.PyImport_ImportModule(c"builtins".as_ptr()) };
     let builtins = Owned::of(functions, builtins)?;
     // SAFETY: as above.
-    let names = Owned::of(functions, unsafe { (functions.PyDict_New)() })?;
+    let names = Owned::of(functions, unsafe { functions.PyDict_New() })?;
     let values = [
         (c"__builtins__", builtins),
         (c"folder", folder),
@@ -157,17 +157,16 @@ fn load_package(python: &Python) -> Option<()> {
     for (name, value) in values {
         // SAFETY: a dictionary, a name and an object.
         let failed =
-            unsafe { (functions.PyDict_SetItemString)(names.object, name.as_ptr(), value.object) };
+            unsafe { functions.PyDict_SetItemString(names.object, name.as_ptr(), value.object) };
         (failed == 0).then_some(())?;
     }
     const FILE: c_int = 257;
     // SAFETY: two texts that end in NUL; the number asks for the grammar of a file.
-    let code = unsafe {
-        (functions.Py_CompileString)(LOADER.as_ptr(), c"<crossdock host>".as_ptr(), FILE)
-    };
+    let code =
+        unsafe { functions.Py_CompileString(LOADER.as_ptr(), c"<crossdock host>".as_ptr(), FILE) };
     let code = Owned::of(functions, code)?;
     // SAFETY: code and a dictionary, which serves as both.
-    let done = unsafe { (functions.PyEval_EvalCode)(code.object, names.object, names.object) };
+    let done = unsafe { functions.PyEval_EvalCode(code.object, names.object, names.object) };
     Owned::of(functions, done).map(drop)
 }
 
@@ -175,7 +174,7 @@ fn text<'python>(functions: &'python Functions, path: &Path) -> Option<Owned<'py
     let bytes = path.as_os_str().as_bytes();
     let size = isize::try_from(bytes.len()).ok()?;
     // SAFETY: the bytes are as many as it says; the lock is held.
-    let made = unsafe { (functions.PyUnicode_DecodeFSDefaultAndSize)(bytes.as_ptr().cast(), size) };
+    let made = unsafe { functions.PyUnicode_DecodeFSDefaultAndSize(bytes.as_ptr().cast(), size) };
     Owned::of(functions, made)
 }
 
@@ -195,6 +194,6 @@ impl<'python> Owned<'python> {
 impl Drop for Owned<'_> {
     fn drop(&mut self) {
         // SAFETY: the reference is ours, and this thread, which made it, holds the lock.
-        unsafe { (self.functions.Py_DecRef)(self.object) };
+        unsafe { self.functions.Py_DecRef(self.object) };
     }
 }

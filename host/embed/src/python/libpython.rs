@@ -8,8 +8,11 @@
 
 use std::ffi::{c_char, c_int, c_long, c_longlong, c_ulong, c_void};
 use std::marker::{PhantomData, PhantomPinned};
+use std::mem::ManuallyDrop;
 
 use libloading::os::unix::Library;
+
+use crate::process;
 
 /// An object of Python. Only Python knows what is in it.
 #[repr(C)]
@@ -35,14 +38,15 @@ pub(crate) type ThreadState = *mut c_void;
 pub(crate) struct NoFunction(pub(crate) &'static str);
 
 macro_rules! functions {
-    ($($name:ident: fn($($argument:ty),*) $(-> $answer:ty)?;)*) => {
+    ($($name:ident: fn($($given:ident: $argument:ty),*) $(-> $answer:ty)?;)*) => {
         /// The functions, each under Python's own name for it.
         #[expect(non_snake_case, reason = "the names of Python's C API")]
-        #[expect(dead_code, reason = "sessions call what the command line does not")]
         pub(crate) struct Functions {
-            $(pub(crate) $name: unsafe extern "C" fn($($argument),*) $(-> $answer)?,)*
+            $($name: unsafe extern "C-unwind" fn($($argument),*) $(-> $answer)?,)*
         }
 
+        #[expect(non_snake_case, reason = "the names of Python's C API")]
+        #[expect(dead_code, reason = "sessions call what the command line does not")]
         impl Functions {
             /// Looks all of them up.
             pub(crate) fn of(library: &Library) -> Result<Self, NoFunction> {
@@ -50,73 +54,97 @@ macro_rules! functions {
                     $($name: {
                         // SAFETY: the stable ABI fixes the type of the function of this name.
                         let found = unsafe {
-                            library.get::<unsafe extern "C" fn($($argument),*) $(-> $answer)?>(
-                                concat!(stringify!($name), "\0").as_bytes(),
-                            )
+                            library.get::<
+                                unsafe extern "C-unwind" fn($($argument),*) $(-> $answer)?
+                            >(concat!(stringify!($name), "\0").as_bytes())
                         };
                         *found.map_err(|_missing| NoFunction(stringify!($name)))?
                     },)*
                 })
             }
+
+            $(
+                /// # Safety
+                /// - As Python documents the function.
+                pub(crate) unsafe fn $name(&self, $($given: $argument),*) $(-> $answer)? {
+                    let stay = Stay;
+                    // SAFETY: the caller's promise.
+                    let answer = unsafe { (self.$name)($($given),*) };
+                    let _came_back = ManuallyDrop::new(stay);
+                    answer
+                }
+            )*
         }
     };
+}
+
+/// Dropped by nothing but an unwinding of the thread, which stays here for ever. `CPython` before 3.14 unwinds a
+/// thread that asks for the interpreter after Python began to end, and a thread in Python code asks at any moment.
+/// Rust frames do not survive that: they would give references back without the interpreter.
+struct Stay;
+
+impl Drop for Stay {
+    fn drop(&mut self) {
+        loop {
+            process::pause();
+        }
+    }
 }
 
 functions! {
     Py_IsInitialized: fn() -> c_int;
     Py_GetVersion: fn() -> *const c_char;
-    PyImport_AppendInittab: fn(*const c_char, ModuleInit) -> c_int;
-    Py_SetProgramName: fn(*const libc::wchar_t);
-    Py_DecodeLocale: fn(*const c_char, *mut usize) -> *mut libc::wchar_t;
-    Py_InitializeEx: fn(c_int);
-    Py_BytesMain: fn(c_int, *mut *mut c_char) -> c_int;
+    PyImport_AppendInittab: fn(a: *const c_char, b: ModuleInit) -> c_int;
+    Py_SetProgramName: fn(a: *const libc::wchar_t);
+    Py_DecodeLocale: fn(a: *const c_char, b: *mut usize) -> *mut libc::wchar_t;
+    Py_InitializeEx: fn(a: c_int);
+    Py_BytesMain: fn(a: c_int, b: *mut *mut c_char) -> c_int;
     PyEval_SaveThread: fn() -> ThreadState;
-    PyEval_RestoreThread: fn(ThreadState);
+    PyEval_RestoreThread: fn(a: ThreadState);
     PyGILState_Ensure: fn() -> c_int;
-    PyGILState_Release: fn(c_int);
+    PyGILState_Release: fn(a: c_int);
     PyGILState_GetThisThreadState: fn() -> ThreadState;
     PyGILState_Check: fn() -> c_int;
-    PyThread_get_thread_ident: fn() -> c_ulong;
-    PyThreadState_SetAsyncExc: fn(c_ulong, *mut PyObject) -> c_int;
-    PyImport_ImportModule: fn(*const c_char) -> *mut PyObject;
-    PyModule_Create2: fn(*mut c_void, c_int) -> *mut PyObject;
-    PyModuleDef_Init: fn(*mut c_void) -> *mut PyObject;
-    PyModule_AddObjectRef: fn(*mut PyObject, *const c_char, *mut PyObject) -> c_int;
-    PyCFunction_NewEx: fn(*mut c_void, *mut PyObject, *mut PyObject) -> New;
-    PyCapsule_New: fn(*mut c_void, *const c_char, Option<Destructor>) -> *mut PyObject;
-    PyCapsule_GetPointer: fn(*mut PyObject, *const c_char) -> *mut c_void;
-    PyCapsule_IsValid: fn(*mut PyObject, *const c_char) -> c_int;
-    PyCapsule_SetName: fn(*mut PyObject, *const c_char) -> c_int;
-    PyObject_Call: fn(*mut PyObject, *mut PyObject, *mut PyObject) -> New;
-    PyObject_GetAttrString: fn(*mut PyObject, *const c_char) -> New;
-    PySys_GetObject: fn(*const c_char) -> *mut PyObject;
-    PyTuple_New: fn(isize) -> New;
-    PyTuple_SetItem: fn(*mut PyObject, isize, *mut PyObject) -> c_int;
-    PyTuple_GetItem: fn(*mut PyObject, isize) -> *mut PyObject;
-    PyTuple_Size: fn(*mut PyObject) -> isize;
-    PyUnicode_FromStringAndSize: fn(*const c_char, isize) -> New;
-    PyUnicode_DecodeFSDefaultAndSize: fn(*const c_char, isize) -> *mut PyObject;
-    PyUnicode_EncodeFSDefault: fn(*mut PyObject) -> *mut PyObject;
-    PyUnicode_AsUTF8AndSize: fn(*mut PyObject, *mut isize) -> *const c_char;
-    PyBytes_FromStringAndSize: fn(*const c_char, isize) -> New;
-    PyBytes_FromObject: fn(*mut PyObject) -> New;
-    PyBytes_AsStringAndSize: fn(*mut PyObject, *mut *mut c_char, *mut isize) -> c_int;
-    PyBool_FromLong: fn(c_long) -> New;
-    PyLong_FromLongLong: fn(c_longlong) -> New;
-    PyLong_AsLongLong: fn(*mut PyObject) -> c_longlong;
-    PyFloat_FromDouble: fn(f64) -> New;
-    PyFloat_AsDouble: fn(*mut PyObject) -> f64;
-    Py_CompileString: fn(*const c_char, *const c_char, c_int) -> *mut PyObject;
-    PyEval_EvalCode: fn(*mut PyObject, *mut PyObject, *mut PyObject) -> *mut PyObject;
+    PyThreadState_SetAsyncExc: fn(a: c_ulong, b: *mut PyObject) -> c_int;
+    PyImport_ImportModule: fn(a: *const c_char) -> *mut PyObject;
+    PyModule_Create2: fn(a: *mut c_void, b: c_int) -> *mut PyObject;
+    PyModuleDef_Init: fn(a: *mut c_void) -> *mut PyObject;
+    PyModule_AddObjectRef: fn(a: *mut PyObject, b: *const c_char, c: *mut PyObject) -> c_int;
+    PyCFunction_NewEx: fn(a: *mut c_void, b: *mut PyObject, c: *mut PyObject) -> New;
+    PyCapsule_New: fn(a: *mut c_void, b: *const c_char, c: Option<Destructor>) -> *mut PyObject;
+    PyCapsule_GetPointer: fn(a: *mut PyObject, b: *const c_char) -> *mut c_void;
+    PyCapsule_IsValid: fn(a: *mut PyObject, b: *const c_char) -> c_int;
+    PyCapsule_SetName: fn(a: *mut PyObject, b: *const c_char) -> c_int;
+    PyObject_Call: fn(a: *mut PyObject, b: *mut PyObject, c: *mut PyObject) -> New;
+    PyObject_GetAttrString: fn(a: *mut PyObject, b: *const c_char) -> New;
+    PySys_GetObject: fn(a: *const c_char) -> *mut PyObject;
+    PyTuple_New: fn(a: isize) -> New;
+    PyTuple_SetItem: fn(a: *mut PyObject, b: isize, c: *mut PyObject) -> c_int;
+    PyTuple_GetItem: fn(a: *mut PyObject, b: isize) -> *mut PyObject;
+    PyTuple_Size: fn(a: *mut PyObject) -> isize;
+    PyUnicode_FromStringAndSize: fn(a: *const c_char, b: isize) -> New;
+    PyUnicode_DecodeFSDefaultAndSize: fn(a: *const c_char, b: isize) -> *mut PyObject;
+    PyUnicode_EncodeFSDefault: fn(a: *mut PyObject) -> *mut PyObject;
+    PyUnicode_AsUTF8AndSize: fn(a: *mut PyObject, b: *mut isize) -> *const c_char;
+    PyBytes_FromStringAndSize: fn(a: *const c_char, b: isize) -> New;
+    PyBytes_FromObject: fn(a: *mut PyObject) -> New;
+    PyBytes_AsStringAndSize: fn(a: *mut PyObject, b: *mut *mut c_char, c: *mut isize) -> c_int;
+    PyBool_FromLong: fn(a: c_long) -> New;
+    PyLong_FromLongLong: fn(a: c_longlong) -> New;
+    PyLong_AsLongLong: fn(a: *mut PyObject) -> c_longlong;
+    PyFloat_FromDouble: fn(a: f64) -> New;
+    PyFloat_AsDouble: fn(a: *mut PyObject) -> f64;
+    Py_CompileString: fn(a: *const c_char, b: *const c_char, c: c_int) -> *mut PyObject;
+    PyEval_EvalCode: fn(a: *mut PyObject, b: *mut PyObject, c: *mut PyObject) -> *mut PyObject;
     PyDict_New: fn() -> *mut PyObject;
-    PyDict_GetItemString: fn(*mut PyObject, *const c_char) -> *mut PyObject;
-    PyDict_SetItemString: fn(*mut PyObject, *const c_char, *mut PyObject) -> c_int;
+    PyDict_GetItemString: fn(a: *mut PyObject, b: *const c_char) -> *mut PyObject;
+    PyDict_SetItemString: fn(a: *mut PyObject, b: *const c_char, c: *mut PyObject) -> c_int;
     PyErr_Occurred: fn() -> *mut PyObject;
     PyErr_Clear: fn();
-    PyErr_WriteUnraisable: fn(*mut PyObject);
+    PyErr_WriteUnraisable: fn(a: *mut PyObject);
     PyErr_NoMemory: fn() -> *mut PyObject;
-    PyErr_SetNone: fn(*mut PyObject);
-    PyErr_SetString: fn(*mut PyObject, *const c_char);
-    Py_IncRef: fn(*mut PyObject);
-    Py_DecRef: fn(*mut PyObject);
+    PyErr_SetNone: fn(a: *mut PyObject);
+    PyErr_SetString: fn(a: *mut PyObject, b: *const c_char);
+    Py_IncRef: fn(a: *mut PyObject);
+    Py_DecRef: fn(a: *mut PyObject);
 }

@@ -205,7 +205,7 @@ fn functions(library: Library, file: &Path) -> Result<Functions, Failure> {
 
 pub(crate) fn version_text(functions: &Functions) -> String {
     // SAFETY: may be asked at any time.
-    let text = unsafe { (functions.Py_GetVersion)() };
+    let text = unsafe { functions.Py_GetVersion() };
     // SAFETY: a text of the library that lives as long as it does.
     let text = unsafe { CStr::from_ptr(text) };
     text.to_string_lossy().into_owned()

@@ -16,7 +16,7 @@ impl Python {
     /// [`Kind::Invalid`] where Python runs already, or an argument holds a NUL.
     pub fn main(&self, arguments: &[OsString]) -> Result<i32, Failure> {
         // SAFETY: may be asked at any time.
-        if unsafe { (self.functions.Py_IsInitialized)() } != 0 {
+        if unsafe { self.functions.Py_IsInitialized() } != 0 {
             return Err(Failure::new(
                 Kind::Invalid,
                 "run a command line: Python runs already",
@@ -39,7 +39,7 @@ impl Python {
         let words = Box::leak(words.into_boxed_slice());
         leave_crashes_to_the_system();
         // SAFETY: as many texts as it says, then NULL, all of which stay; Python does not run.
-        Ok(unsafe { (self.functions.Py_BytesMain)(count, words.as_mut_ptr()) })
+        Ok(unsafe { self.functions.Py_BytesMain(count, words.as_mut_ptr()) })
     }
 }
 

@@ -22,12 +22,12 @@ pub(crate) fn choice(functions: &Functions, libpython: PathBuf) -> Result<Choice
         return Err(Failure::new(Kind::Mismatch, what).because(why, "use CPython 3.11 or later"));
     };
     // SAFETY: Python runs, and any thread may ask for its lock.
-    let attached = unsafe { (functions.PyGILState_Ensure)() };
+    let attached = unsafe { functions.PyGILState_Ensure() };
     let text = |name| sys_text(functions, name).unwrap_or_default();
     let (executable, prefix) = (text(c"executable"), text(c"prefix"));
     let (base_prefix, abi_flags) = (text(c"base_prefix"), text(c"abiflags"));
     // SAFETY: the other half of the call above, on the same thread.
-    unsafe { (functions.PyGILState_Release)(attached) };
+    unsafe { functions.PyGILState_Release(attached) };
     Ok(Choice {
         executable: executable.into(),
         libpython: Some(libpython),
@@ -43,20 +43,20 @@ pub(crate) fn choice(functions: &Functions, libpython: PathBuf) -> Result<Choice
 /// A text of the module `sys`, by the encoding of file names.
 fn sys_text(functions: &Functions, name: &CStr) -> Option<OsString> {
     // SAFETY: a borrowed object or NULL, which asks for nothing but the lock.
-    let text = unsafe { (functions.PySys_GetObject)(name.as_ptr()) };
+    let text = unsafe { functions.PySys_GetObject(name.as_ptr()) };
     if text.is_null() {
         return None;
     }
     // SAFETY: an object; one that is no text gives NULL and an exception.
-    let bytes = unsafe { (functions.PyUnicode_EncodeFSDefault)(text) };
+    let bytes = unsafe { functions.PyUnicode_EncodeFSDefault(text) };
     let mut data = std::ptr::null_mut();
     let mut size = 0;
     // SAFETY: both places are writable; NULL or no bytes gives an error.
     let failed = bytes.is_null()
-        || unsafe { (functions.PyBytes_AsStringAndSize)(bytes, &raw mut data, &raw mut size) } != 0;
+        || unsafe { functions.PyBytes_AsStringAndSize(bytes, &raw mut data, &raw mut size) } != 0;
     let found = if failed {
         // SAFETY: the lock is held.
-        unsafe { (functions.PyErr_Clear)() };
+        unsafe { functions.PyErr_Clear() };
         None
     } else {
         // SAFETY: Python's bytes, with as many as it said, live as long as their object.
@@ -64,6 +64,6 @@ fn sys_text(functions: &Functions, name: &CStr) -> Option<OsString> {
         Some(OsString::from_vec(data.to_vec()))
     };
     // SAFETY: the reference of `PyUnicode_EncodeFSDefault`, or NULL, which does nothing.
-    unsafe { (functions.Py_DecRef)(bytes) };
+    unsafe { functions.Py_DecRef(bytes) };
     found
 }

@@ -60,10 +60,14 @@ unsafe extern "C" fn drop_unused(capsule: *mut PyObject) {
             return;
         };
         // SAFETY: Python calls this with the lock held, and with its capsule.
-        let is_unused = unsafe { (python.functions.PyCapsule_IsValid)(capsule, NAME.as_ptr()) };
+        let is_unused = unsafe { python.functions.PyCapsule_IsValid(capsule, NAME.as_ptr()) };
         if is_unused != 0 {
             // SAFETY: as above; the name is right.
-            let data = unsafe { (python.functions.PyCapsule_GetPointer)(capsule, NAME.as_ptr()) };
+            let data = unsafe {
+                python
+                    .functions
+                    .PyCapsule_GetPointer(capsule, NAME.as_ptr())
+            };
             // SAFETY: by its name the capsule owns a live tensor, and ends now.
             drop(NonNull::new(data).map(|tensor| unsafe { Managed::from_raw(tensor.cast()) }));
         }

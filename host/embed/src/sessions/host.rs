@@ -173,7 +173,7 @@ impl Host {
 
     fn is_running(&self) -> bool {
         // SAFETY: may be asked at any time.
-        unsafe { (self.functions().Py_IsInitialized)() != 0 }
+        unsafe { self.functions().Py_IsInitialized() != 0 }
     }
 
     /// Starts Python on this thread, or makes the thread known to one that runs. Says which it was.
@@ -181,20 +181,20 @@ impl Host {
         let functions = self.functions();
         if self.is_running() {
             // SAFETY: Python runs, and any thread may ask for its lock. This one is never let go.
-            let _before = unsafe { (functions.PyGILState_Ensure)() };
+            let _before = unsafe { functions.PyGILState_Ensure() };
             return false;
         }
         let program = self.python.choice().executable.as_os_str().as_bytes();
         let program = CString::new(program).unwrap_or_default();
         // SAFETY: a text, and no place for its length. Python keeps what it makes.
-        let program = unsafe { (functions.Py_DecodeLocale)(program.as_ptr(), ptr::null_mut()) };
+        let program = unsafe { functions.Py_DecodeLocale(program.as_ptr(), ptr::null_mut()) };
         if !program.is_null() {
             // SAFETY: a text that is never freed; Python does not run yet.
-            unsafe { (functions.Py_SetProgramName)(program) };
+            unsafe { functions.Py_SetProgramName(program) };
         }
         // SAFETY: Python does not run, and this thread is going to be its main thread. The signals
         // of the process stay as they are.
-        unsafe { (functions.Py_InitializeEx)(0) };
+        unsafe { functions.Py_InitializeEx(0) };
         true
     }
 
@@ -218,7 +218,10 @@ impl Host {
     /// Raises the exception of an interrupt on this thread.
     pub(crate) fn raise_interrupt(&self, _gil: &Gil) -> Raised {
         // SAFETY: the lock is held; a class of exceptions, which is never given back.
-        unsafe { (self.functions().PyErr_SetNone)(self.interrupt.load(Ordering::Acquire)) };
+        unsafe {
+            self.functions()
+                .PyErr_SetNone(self.interrupt.load(Ordering::Acquire))
+        };
         Raised
     }
 
@@ -228,7 +231,7 @@ impl Host {
         if let Some(ident) = self.thread.get() {
             self.has_raised.store(true, Ordering::Relaxed);
             // SAFETY: callers hold the lock; a class of exceptions, which is never given back.
-            unsafe { (self.functions().PyThreadState_SetAsyncExc)(*ident, class) };
+            unsafe { self.functions().PyThreadState_SetAsyncExc(*ident, class) };
         }
     }
 

@@ -17,6 +17,7 @@ in_children! {
     a_session_that_cannot_be_freed_blocks_no_other_forever: endless_ends;
     a_host_function_that_exits_the_process_ends_it: exits_in_functions;
     stopping_a_script_duplicates_no_output: duplicates;
+    python_can_be_finalized_while_a_script_runs (of_others): finalized;
 }
 
 /// Delivers a signal to the process, whose Python handler runs on the script thread later.
@@ -259,4 +260,26 @@ fn duplicates(child: &Child) {
         let twice: Vec<_> = text.lines().filter(|line| !seen.insert(*line)).collect();
         assert!(twice.is_empty(), "round {round}: {twice:?} came twice");
     }
+}
+
+/// The host that started Python ends it while a script catches all that would stop it.
+fn finalized(child: &Child) {
+    use libloading::os::unix::Library;
+    let (session, lines) = child.heard(Settings::default());
+    std::thread::spawn(move || {
+        try_run(
+            &session,
+            "print('in')\nwhile True:\n    try:\n        for n in iter(int, 1): pass\n    except BaseException: pass",
+        )
+    });
+    lines.recv_timeout(SOON).unwrap();
+    let process = Library::this();
+    // SAFETY: the function of this name has had this type in every version.
+    let take = unsafe { process.get::<unsafe extern "C" fn() -> i32>(b"PyGILState_Ensure\0") };
+    // SAFETY: Python runs, and this thread started it.
+    unsafe { take.unwrap()() };
+    // SAFETY: the function of this name has had this type in every version.
+    let end = unsafe { process.get::<unsafe extern "C" fn() -> i32>(b"Py_FinalizeEx\0") };
+    // SAFETY: this thread started Python and holds its lock.
+    assert_eq!(unsafe { end.unwrap()() }, 0);
 }
