@@ -73,6 +73,22 @@ fn local_libpython_is_promoted() {
 }
 
 #[test]
+fn a_local_library_whose_file_was_deleted_is_used() {
+    alone("a_local_library_whose_file_was_deleted_is_used", |choice| {
+        let folder = tempfile::tempdir().unwrap();
+        let own = choice.libpython.clone().unwrap();
+        let copy = folder.path().join(own.file_name().unwrap());
+        std::fs::copy(&own, &copy).unwrap();
+        // SAFETY: a Python's own library, whose initialisers start nothing.
+        let hidden = unsafe { Library::open(Some(&copy), RTLD_NOW | RTLD_LOCAL) }.unwrap();
+        start(&hidden);
+        std::fs::remove_file(&copy).unwrap();
+        let python = open(&Options::default()).unwrap();
+        assert!(python.started_by_others());
+    });
+}
+
+#[test]
 fn a_python_that_runs_is_used() {
     alone("a_python_that_runs_is_used", |choice| {
         start(&load(&choice, RTLD_GLOBAL));

@@ -1436,6 +1436,7 @@ void xd_route_free(xd_route *route);
  * a wait in Python (`time.sleep`) cannot be interrupted there before it ends.
  * A host that keeps the default of `SIGPIPE` is ended by a script that writes to a closed pipe or socket:
  * after `signal(SIGPIPE, SIG_IGN)` the script gets `BrokenPipeError`.
+ * It sets `LC_CTYPE` of the process to the user's locale. After a failure, the next call tries again.
  * Threads: any; the first call takes some ten milliseconds and may take Python's lock. Not in a
  * constructor of a library that is being loaded: Python's thread would wait for the loader for ever.
  * \param[in] runtime  What the script's package `crossdock` works with: it becomes the process's.

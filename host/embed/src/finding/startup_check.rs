@@ -12,21 +12,25 @@ const FATAL: &str = "Fatal Python error: ";
 /// Says that it came so far.
 const QUESTION: &str = r"import sys; sys.stdout.buffer.write(b'\0crossdock:\0:crossdock\n')";
 
-/// Starts the executable once where a variable may keep a Python that works by itself from starting.
+/// Starts the executable once: a variable, or a start file of the environment or the user, may keep a Python that
+/// works by itself from starting.
 pub(crate) fn starts(choice: &Choice) -> Result<(), Failure> {
-    let steering = steering();
-    if steering.is_empty() {
-        return Ok(());
-    }
     let mut command = Command::new(&choice.executable);
     command.args(["-c", QUESTION]);
-    let what = format!("start Python as `{}`", choice.executable.display());
-    let hint = format!("unset {}, or set it for this Python", steering.join(" or "));
     let why = match question::ask(command) {
         Ok(said) if question::answer(&said).is_some() => return Ok(()),
         Ok(said) => cause(&String::from_utf8_lossy(&said)),
         Err(error) => error.to_string(),
     };
+    let executable = choice.executable.display();
+    let steering = steering();
+    let hint = match steering.as_slice() {
+        [] => format!(
+            "fix what `{executable} -c pass` reports: a start file of the environment or the user"
+        ),
+        names => format!("unset {}, or set it for this Python", names.join(" or ")),
+    };
+    let what = format!("start Python as `{executable}`");
     Err(Failure::new(Kind::NoPython, what).because(why, hint))
 }
 

@@ -80,7 +80,10 @@ fn mapped() -> Option<PathBuf> {
     let lines = maps.split(|byte| *byte == b'\n');
     let mut files = lines.filter_map(|line| {
         let start = line.iter().position(|byte| *byte == b'/')?;
-        Some(Path::new(OsStr::from_bytes(line.get(start..)?)))
+        let file = line.get(start..)?;
+        // The library stays loaded under its name when its file is replaced.
+        let file = file.strip_suffix(b" (deleted)").unwrap_or(file);
+        Some(Path::new(OsStr::from_bytes(file)))
     });
     let file = files.find(|file| {
         let name = file.file_name().map(OsStr::as_bytes).unwrap_or_default();

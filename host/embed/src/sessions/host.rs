@@ -91,9 +91,13 @@ impl Host {
             mark: OnceLock::new(),
         });
         let started = without_lock(host.functions(), || {
-            STARTED.get_or_init(|| host.start_threads())
+            // What it finds may be mended, so it is looked for again.
+            if STARTED.get().is_none() && !host.is_running() {
+                startup_check::starts(host.python.choice())?;
+            }
+            STARTED.get_or_init(|| host.start_threads()).clone()
         });
-        started.clone().map(|()| host)
+        started.map(|()| host)
     }
 
     /// Which Python it is.
@@ -116,9 +120,6 @@ impl Host {
             Failure::new(Kind::Exhausted, "start a thread for scripts")
                 .because(error.to_string(), "free resources of this process")
         };
-        if !self.is_running() {
-            startup_check::starts(self.python.choice())?;
-        }
         let (ready, answer) = mpsc::sync_channel(1);
         let script = Thread::named("crossdock-embed").stack_size(STACK_BYTES);
         let _detached = script

@@ -19,6 +19,7 @@ in_children! {
     a_script_cannot_run_scripts_that_it_would_wait_for: nested;
     a_thread_of_a_script_cannot_run_what_would_wait_for_the_script: threads_of_scripts;
     a_thread_of_a_script_cannot_run_what_would_wait_for_the_script_in_a_python_of_others (of_others): threads_of_scripts;
+    a_start_file_that_exits_does_not_end_the_host: start_files;
     exit_in_any_order: exits;
     exit_in_any_order_in_a_python_of_others (of_others): exits;
 }
@@ -356,4 +357,59 @@ fn is_told(variable: &str) {
         }
         Err(failure) => println!("skipped: {failure}"),
     }
+}
+
+/// In a process whose Python has a start file that exits: the file.
+const START_FILE: &str = "CROSSDOCK_TEST_START_FILE";
+
+/// `usercustomize` runs when Python starts. Once it is mended, the same process starts Python.
+fn start_files(child: &Child) {
+    let python = &child.host.python().choice().executable;
+    let asked = "import site; print(site.getusersitepackages())";
+    let home = tempfile::tempdir().unwrap();
+    let said = Command::new(python)
+        .args(["-c", asked])
+        .env("HOME", home.path())
+        .output();
+    let folder = PathBuf::from(String::from_utf8(said.unwrap().stdout).unwrap().trim());
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("usercustomize.py");
+    std::fs::write(&file, "raise SystemExit(3)\n").unwrap();
+    let name = "life::a_start_file_that_exits_is_reported";
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", name, "--nocapture", "--test-threads=1"]);
+    command
+        .env("HOME", home.path())
+        .env(START_FILE, file)
+        .env(START_WITH, python);
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {said}", output.status);
+}
+
+/// In such a process: its Python.
+const START_WITH: &str = "CROSSDOCK_TEST_START_WITH";
+
+#[test]
+fn a_start_file_that_exits_is_reported() {
+    let Some(file) = std::env::var_os(START_FILE) else {
+        return;
+    };
+    let options = Options {
+        python: std::env::var_os(START_WITH).map(PathBuf::from),
+        ..Options::default()
+    };
+    // SAFETY: no script runs.
+    let python = unsafe { Python::open(&options, std::ptr::null()) }.unwrap();
+    let start = Command::new(&python.choice().executable)
+        .args(["-c", "pass"])
+        .status();
+    if start.unwrap().success() {
+        return println!("skipped: this Python ignores the start files of users");
+    }
+    let failure = Host::start(python).unwrap_err();
+    assert_eq!(failure.kind, Kind::NoPython, "{failure}");
+    std::fs::remove_file(file).unwrap();
+    let host = Host::start(python).unwrap();
+    run(&Session::open(host, Settings::default()).unwrap(), "x = 1");
 }
