@@ -4,6 +4,7 @@
 use std::ffi::{CStr, c_long};
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
+use std::sync::atomic::Ordering;
 
 use crate::process;
 use crate::python::libpython::{Functions, New, PyObject, ThreadState};
@@ -114,7 +115,8 @@ impl Gil {
 
     /// What a function without an answer gives.
     pub(crate) fn none(&self) -> Result<Object<'_>, Raised> {
-        self.import(c"builtins")?.attribute(c"None")
+        // SAFETY: it lives as long as Python.
+        unsafe { self.borrowed(self.functions.none.load(Ordering::Relaxed)) }
     }
 
     /// A capsule that owns the tensor until somebody takes it out.

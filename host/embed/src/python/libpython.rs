@@ -9,6 +9,7 @@
 use std::ffi::{c_char, c_int, c_long, c_longlong, c_ulong, c_void};
 use std::marker::{PhantomData, PhantomPinned};
 use std::mem::ManuallyDrop;
+use std::sync::atomic::AtomicPtr;
 
 use libloading::os::unix::Library;
 
@@ -42,6 +43,8 @@ macro_rules! functions {
         /// The functions, each under Python's own name for it.
         #[expect(non_snake_case, reason = "the names of Python's C API")]
         pub(crate) struct Functions {
+            /// The object `None`, which is never freed.
+            pub(crate) none: AtomicPtr<PyObject>,
             $($name: unsafe extern "C-unwind" fn($($argument),*) $(-> $answer)?,)*
         }
 
@@ -50,7 +53,11 @@ macro_rules! functions {
         impl Functions {
             /// Looks all of them up.
             pub(crate) fn of(library: &Library) -> Result<Self, NoFunction> {
+                // SAFETY: only its address is taken.
+                let none = unsafe { library.get::<*mut PyObject>(b"_Py_NoneStruct\0") };
+                let none = *none.map_err(|_missing| NoFunction("_Py_NoneStruct"))?;
                 Ok(Self {
+                    none: AtomicPtr::new(none),
                     $($name: {
                         // SAFETY: the stable ABI fixes the type of the function of this name.
                         let found = unsafe {

@@ -296,6 +296,7 @@ impl Host {
         }
         let output = read(&self.outputs).get(&session).map(Arc::clone);
         if let Some(output) = output {
+            let _quiet = self.queue.quiet();
             output.call(|output| output(stream, bytes));
         }
     }
@@ -324,6 +325,7 @@ impl Host {
         let function = read(&self.functions)
             .get(&number)
             .map(|defined| Arc::clone(&defined.function));
+        let _quiet = self.queue.quiet();
         let answer = function.and_then(|function| function.call(|call| call(values, named)));
         answer.unwrap_or_else(|| {
             let why = "the host has closed the session of this function, or defined its name anew";

@@ -13,7 +13,7 @@ use crate::sessions::job::{
     stopped, stuck,
 };
 use crate::sessions::queue_state::{Life, Step, Table};
-use crate::sessions::signals::Signals;
+use crate::sessions::signals::{Quiet, Signals};
 
 /// How long an interrupt is waited for: a script that runs Python code notices it within some
 /// milliseconds.
@@ -41,6 +41,11 @@ type Locked<'a> = MutexGuard<'a, Table>;
 impl JobQueue {
     pub(crate) fn set_signals(&self, signals: Signals) {
         let _set_once = self.signals.set(signals);
+    }
+
+    /// Keeps the signal of interrupts from the calling thread.
+    pub(crate) fn quiet(&self) -> Option<Quiet> {
+        self.signals.get().and_then(Signals::quiet)
     }
 
     fn lock(&self) -> Locked<'_> {

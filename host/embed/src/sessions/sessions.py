@@ -542,7 +542,12 @@ def _unpacked(value):
     if type(value) is tuple:
         kind, *items = value
         items = [_unpacked(item) for item in items]
-        return items if kind == _LIST else dict(zip(items[::2], items[1::2]))
+        if kind == _LIST:
+            return items
+        names = dict(zip(items[::2], items[1::2]))
+        if 2 * len(names) < len(items):
+            raise ValueError("two keys of a dictionary are equal")
+        return names
     return value
 
 
@@ -569,7 +574,7 @@ def _packed(value, room=_DEEPEST):
     if isinstance(value, float):
         return _FLOAT, float(value)
     if isinstance(value, str):
-        return _TEXT, _encoded(value)
+        return _TEXT, str.encode(value, "utf-8")
     if isinstance(value, (bytes, bytearray)):
         return _BYTES, bytes(value)
     if _is_tensor(value):

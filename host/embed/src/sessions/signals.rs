@@ -42,7 +42,7 @@ impl Signals {
         let wake = if is_pythons_main { free.next() } else { None };
         let place = free.next().and_then(Place::new);
         let taken = [wake, place.as_ref().map(|place| place.signal)];
-        unblock(&taken);
+        change_mask(libc::SIG_UNBLOCK, &taken);
         Self {
             // SAFETY: asks for nothing.
             thread: unsafe { libc::pthread_self() },
@@ -62,6 +62,14 @@ impl Signals {
     /// Whether a signal can wake it: a script may have reset it.
     pub(crate) fn can_wake(&self) -> bool {
         self.wake.is_some_and(|signal| !is_free(signal))
+    }
+
+    /// Keeps it from being woken, on the thread itself: a function of the host would get `EINTR`. A script notices
+    /// afterwards what was sent meanwhile.
+    pub(crate) fn quiet(&self) -> Option<Quiet> {
+        // SAFETY: asks for nothing.
+        let is_here = unsafe { libc::pthread_self() } == self.thread;
+        self.wake.filter(|_| is_here).map(Quiet::new)
     }
 
     /// Wakes it.
@@ -229,8 +237,24 @@ impl HostActions {
     }
 }
 
-/// The host may have blocked signals for the threads that it starts.
-fn unblock(signals: &[Option<c_int>]) {
+/// The signal that wakes is blocked on the script thread while this lives.
+pub(crate) struct Quiet(c_int);
+
+impl Quiet {
+    pub(crate) fn new(wake: c_int) -> Self {
+        change_mask(libc::SIG_BLOCK, &[Some(wake)]);
+        Self(wake)
+    }
+}
+
+impl Drop for Quiet {
+    fn drop(&mut self) {
+        change_mask(libc::SIG_UNBLOCK, &[Some(self.0)]);
+    }
+}
+
+/// Changes the mask of this thread. The host may have blocked signals for the threads that it starts.
+fn change_mask(how: c_int, signals: &[Option<c_int>]) {
     let mut set = MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: makes the set empty.
     unsafe { libc::sigemptyset(set.as_mut_ptr()) };
@@ -239,5 +263,5 @@ fn unblock(signals: &[Option<c_int>]) {
         unsafe { libc::sigaddset(set.as_mut_ptr(), *signal) };
     }
     // SAFETY: a set that was made; the old one is not wanted.
-    unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, set.as_ptr(), std::ptr::null_mut()) };
+    unsafe { libc::pthread_sigmask(how, set.as_ptr(), std::ptr::null_mut()) };
 }

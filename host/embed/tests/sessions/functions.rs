@@ -14,6 +14,7 @@ in_children! {
     a_function_of_a_session_that_is_gone_is_an_error: gone;
     threads_of_a_script_call_at_once: threads;
     a_script_in_a_function_is_stopped_when_it_returns: stops;
+    an_interrupt_does_not_interrupt_a_system_call_of_a_function: system_calls;
     no_host_lock_across_python: no_lock;
     a_fork_has_no_functions_of_its_parent: forks;
 }
@@ -246,4 +247,34 @@ fn forks(child: &Child) {
          status = os.waitpid(child, 0)[1]",
     );
     assert_eq!(number(&session, "status"), 0);
+}
+
+/// The function waits in the system until the interrupt was sent.
+fn system_calls(child: &Child) {
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    let (entered, is_in) = mpsc::channel();
+    let (answered, answer) = mpsc::channel();
+    let waits = move |_: Vec<Value>, _: Vec<(String, Value)>| {
+        let mut asked = libc::pollfd {
+            fd: std::os::fd::AsRawFd::as_raw_fd(&reader),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        entered.send(()).unwrap();
+        // SAFETY: one descriptor, which is open.
+        answered
+            .send(unsafe { libc::poll(&raw mut asked, 1, -1) })
+            .unwrap();
+        Ok(Value::None)
+    };
+    let session = child.session();
+    session.define("waits", Box::new(waits)).unwrap();
+    std::thread::scope(|scope| {
+        let runs = scope.spawn(|| try_run(&session, "waits()\nwhile True: pass"));
+        is_in.recv().unwrap();
+        session.interrupt().unwrap();
+        std::io::Write::write_all(&mut writer, b"x").unwrap();
+        assert_eq!(answer.recv().unwrap(), 1, "the answer of `poll`");
+        assert_eq!(runs.join().unwrap().unwrap_err().kind, Kind::Interrupted);
+    });
 }

@@ -92,6 +92,12 @@ fn collections(session: &Session) {
     run(session, "it = ('x', 'y')");
     let got = session.get("it").unwrap();
     assert_eq!(format!("{got:?}"), format!("{:?}", texts(["x", "y"])));
+    let colliding = Value::Dict(vec![
+        (Value::Int(1), Value::None),
+        (Value::Bool(true), Value::None),
+    ]);
+    let failure = session.set("it", colliding).unwrap_err();
+    assert_eq!(failure.exception.unwrap(), "ValueError");
     let unhashable = Value::Dict(vec![(number(), Value::None)]);
     let failure = session.set("it", unhashable).unwrap_err();
     assert_eq!(failure.exception.unwrap(), "TypeError");
