@@ -22,9 +22,9 @@ class Held:
         self._event = self._made("xd_event_create_host", device)
         self._call("xd_stream_wait", stream, self._event, None)
 
-    def let_go(self) -> None:
-        """Completes the event."""
-        self._call("xd_event_complete", self._event, ctypes.c_uint32(0))
+    def let_go(self, status: int = 0) -> None:
+        """Completes the event, by a status other than 0 with a failure."""
+        self._call("xd_event_complete", self._event, ctypes.c_uint32(status))
 
     def _made(self, name: str, *arguments: Any) -> ctypes.c_void_p:
         made = ctypes.c_void_p()

@@ -160,6 +160,20 @@ def test_rule_110_bug_19_each_version_comes_back_with_strides_of_every_kind(
     assert xd.from_cuda_array_interface(row, owner=there).contiguous
 
 
+def test_a_description_of_our_own_tensor_is_a_view_of_it(cuda: Any) -> None:
+    """The view shares the memory, with the order of its work, and needs no owner in Python."""
+    there = xd.from_dlpack(np.arange(12, dtype=np.float32)).to(cuda)
+    last = {**there[4:].__cuda_array_interface__, "shape": (2,), "strides": (-8,)}
+    last["data"] = (there.data_ptr() + 44, True)
+    view, locked = xd.as_cuda_array(there), xd.from_cuda_array_interface(last, owner=there)
+    of_python = weakref.ref(there)
+    del there
+    gc.collect()
+    assert of_python() is None
+    view[11:].fill(50)
+    assert locked.readonly and locked.to("cpu").tolist() == [50, 9]
+
+
 def test_rule_115_bug_21_the_owner_lives_as_long_as_the_tensor(cuda: Any) -> None:
     there = xd.from_dlpack(np.arange(12, dtype=np.float32)).to(cuda)
 

@@ -14,7 +14,7 @@ use crate::handles::{
     XdRoute, XdRuntime, XdScript, XdSession, XdStream, XdTensor,
 };
 use crate::lists::{XdDeviceList, XdErrorList, XdPluginList};
-use crate::numbers::{ErrorKind, RouteKind, StopOutcome, WaitKind};
+use crate::numbers::{ErrorKind, MemoryFlags, RouteKind, StopOutcome, WaitKind};
 use crate::options::{
     XdEmptyOptions, XdExportOptions, XdImportOptions, XdLayout, XdMemory, XdMoveOptions,
     XdRuntimeOptions,
@@ -275,6 +275,14 @@ table! {
         Ref<'_, XdTensor>,
         u32,
         *const i64,
+        Out<'_, Owned<XdTensor>>,
+    ) -> Failure;
+    /// A view of the tensor's bytes as other elements, from a byte offset on; read-only by a flag.
+    tensor_reinterpret: extern "C" fn(
+        Ref<'_, XdTensor>,
+        byte_offset: i64,
+        Ref<'_, XdLayout<'_>>,
+        MemoryFlags,
         Out<'_, Owned<XdTensor>>,
     ) -> Failure;
     /// Reads the elements as compact bytes, as many as `nbytes`.

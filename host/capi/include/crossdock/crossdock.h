@@ -1128,6 +1128,14 @@ xd_error *xd_tensor_permute(const xd_tensor *tensor, uint32_t count, const uint3
 /** \brief A view with another shape; an error where that needs a copy. */
 xd_error *xd_tensor_reshape(const xd_tensor *tensor, uint32_t ndim, const int64_t *shape,
                             xd_tensor **view);
+
+/** \brief A view of the tensor's bytes as other elements, which shares the order of its work.
+ * \param[in] byte_offset  Bytes from the tensor's first element to the view's first element.
+ * \param[in] layout       The view's elements. They lie between the first and the last byte of the tensor's elements.
+ * \param[in] flags        ::XD_MEMORY_FLAG_READ_ONLY or 0. A view of a read-only tensor is always read-only.
+ */
+xd_error *xd_tensor_reinterpret(const xd_tensor *tensor, int64_t byte_offset,
+                                const xd_layout *layout, xd_memory_flags flags, xd_tensor **view);
 /**@}*/
 
 /** \name Elements */
@@ -1697,6 +1705,9 @@ typedef struct xd_api {
                                 xd_tensor **view);
     xd_error *(*tensor_reshape)(const xd_tensor *tensor, uint32_t ndim, const int64_t *shape,
                                 xd_tensor **view);
+    xd_error *(*tensor_reinterpret)(const xd_tensor *tensor, int64_t byte_offset,
+                                    const xd_layout *layout, xd_memory_flags flags,
+                                    xd_tensor **view);
     xd_error *(*tensor_read)(const xd_tensor *tensor, void *bytes, uint64_t size);
     xd_error *(*tensor_write)(const xd_tensor *tensor, const void *bytes, uint64_t size);
     xd_error *(*tensor_copy_from)(const xd_tensor *tensor, const xd_tensor *source,

@@ -115,6 +115,7 @@ static API: XdApi = XdApi {
     tensor_slice: xd_tensor_slice,
     tensor_permute: xd_tensor_permute,
     tensor_reshape: xd_tensor_reshape,
+    tensor_reinterpret: xd_tensor_reinterpret,
     tensor_read: xd_tensor_read,
     tensor_write: xd_tensor_write,
     tensor_copy_from: xd_tensor_copy_from,

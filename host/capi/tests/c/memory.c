@@ -165,6 +165,69 @@ static void read_only_memory_is_not_written(const xd_runtime *runtime, const xd_
     CHECK(released == 1);
 }
 
+static void a_reinterpretation_shares_memory_and_order(const xd_device *cpu) {
+    static const int64_t shape[2] = {2, 3}, bytes[1] = {24}, last[1] = {4}, beyond[1] = {21};
+    static const int64_t backwards[1] = {-1};
+    xd_layout layout = check_layout(2, shape), view_layout = check_layout(1, bytes);
+    xd_tensor *tensor = check_numbers(cpu, 6), *view = NULL, *read_only = NULL, *wide = NULL, *copy = NULL;
+    xd_tensor_info info, own;
+    xd_stream *stream = NULL;
+    xd_event *host = NULL;
+    xd_move_options move;
+    float one = 1, two = 2, read[6];
+    uint8_t reversed[4];
+    OK(xd_tensor_fill(tensor, &one, sizeof one, NULL));
+    view_layout.dtype.code = kDLUInt;
+    view_layout.dtype.bits = 8;
+    OK(xd_tensor_reinterpret(tensor, 0, &view_layout, 0, &view));
+    OK(xd_tensor_describe(tensor, &own));
+    OK(xd_tensor_describe(view, &info));
+    CHECK(info.data == own.data && info.nbytes == 24 && !info.read_only);
+    /* A write of the tensor waits for the copy of its bytes. */
+    OK(xd_stream_create(cpu, &stream));
+    OK(xd_event_create_host(cpu, &host));
+    OK(xd_stream_wait(stream, host, NULL));
+    memset(&move, 0, sizeof move);
+    move.struct_size = sizeof move;
+    move.copy = XD_COPY_ALWAYS;
+    move.stream = stream;
+    OK(xd_tensor_to(view, cpu, &move, &copy, NULL));
+    OK(xd_tensor_fill(tensor, &two, sizeof two, stream));
+    OK(xd_event_complete(host, XD_OK));
+    OK(xd_tensor_reinterpret(copy, 0, &layout, 0, &wide));
+    OK(xd_tensor_read(wide, read, sizeof read));
+    CHECK(read[0] == 1 && read[5] == 1);
+    OK(xd_tensor_read(tensor, read, sizeof read));
+    CHECK(read[0] == 2 && read[5] == 2);
+    xd_tensor_free(wide);
+    /* Parts of it, backwards too, without the right to write. */
+    view_layout.shape = last;
+    view_layout.strides = backwards;
+    OK(xd_tensor_reinterpret(tensor, 23, &view_layout, XD_MEMORY_FLAG_READ_ONLY, &read_only));
+    OK(xd_tensor_read(read_only, reversed, sizeof reversed));
+    CHECK(reversed[0] == 0x40 && reversed[1] == 0);
+    FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_tensor_write(read_only, reversed, sizeof reversed));
+    OK(xd_tensor_reinterpret(read_only, 0, &view_layout, 0, &wide));
+    OK(xd_tensor_describe(wide, &info));
+    CHECK(info.read_only && info.data == own.data + 23);
+    xd_tensor_free(wide);
+    wide = NULL;
+    FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_tensor_reinterpret(tensor, 2, &view_layout, 0, &wide));
+    FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_tensor_reinterpret(tensor, 24, &view_layout, 0, &wide));
+    FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_tensor_reinterpret(tensor, INT64_MIN, &view_layout, 0, &wide));
+    view_layout.shape = beyond;
+    view_layout.strides = NULL;
+    FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_tensor_reinterpret(tensor, 4, &view_layout, 0, &wide));
+    FAILS(XD_ERROR_MISUSE, XD_INVALID, xd_tensor_reinterpret(tensor, 0, &view_layout, 2, &wide));
+    CHECK(!wide);
+    xd_event_free(host);
+    xd_stream_free(stream);
+    xd_tensor_free(read_only);
+    xd_tensor_free(copy);
+    xd_tensor_free(view);
+    xd_tensor_free(tensor);
+}
+
 static void elements_that_overlap_are_not_written(const xd_runtime *runtime, const xd_device *cpu) {
     static const int64_t shape[2] = {2, 3}, repeated[2] = {0, 1}, sliding[2] = {1, 1};
     static const int64_t between[2] = {3, 2}, interleaved[2] = {2, 3};
@@ -313,6 +376,7 @@ int main(int argc, char **argv) {
     xd_runtime *runtime = check_runtime(argc, argv);
     xd_device *cpu = check_device(runtime, "cpu");
     an_owner_is_released_with_the_last_view(runtime);
+    a_reinterpretation_shares_memory_and_order(cpu);
     an_owner_is_released_once_when_it_is_refused(runtime);
     a_device_that_nobody_names_is_found_by_the_address(runtime, cpu);
     only_devices_with_handles_adopt_native_objects(runtime);

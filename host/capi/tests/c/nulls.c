@@ -75,6 +75,8 @@ static void handles(xd_runtime *runtime, xd_device *device, xd_tensor *tensor) {
     REFUSED(xd_tensor_slice(tensor, 1, NULL, &made));
     REFUSED(xd_tensor_permute(tensor, 1, NULL, &made));
     REFUSED(xd_tensor_reshape(tensor, 1, NULL, &made));
+    REFUSED(xd_tensor_reinterpret(NULL, 0, &layout, 0, &made));
+    REFUSED(xd_tensor_reinterpret(tensor, 0, NULL, 0, &made));
     REFUSED(xd_tensor_write(tensor, NULL, 16));
     REFUSED(xd_tensor_copy_from(tensor, NULL, NULL));
     REFUSED(xd_tensor_fill(tensor, NULL, 4, NULL));
@@ -176,6 +178,7 @@ static void outs(xd_runtime *runtime, xd_device *device, xd_tensor *tensor) {
     REFUSED(xd_tensor_slice(tensor, 0, NULL, NULL));
     REFUSED(xd_tensor_permute(tensor, 0, NULL, NULL));
     REFUSED(xd_tensor_reshape(tensor, 0, NULL, NULL));
+    REFUSED(xd_tensor_reinterpret(tensor, 0, &layout, 0, NULL));
     REFUSED(xd_tensor_read(tensor, NULL, 16));
     REFUSED(xd_tensor_to(tensor, device, NULL, NULL, NULL));
     REFUSED(xd_tensor_register(tensor, device, NULL));

@@ -58,6 +58,11 @@ void of_vectors(const Runtime &runtime) {
     misused([&] { return swapped.host_span<float>(); });
     CHECK((swapped.shape() == Shape{3, 2}));
     CHECK((tensor.reshape({3, 2}).shape() == Shape{3, 2}));
+    const auto bytes = tensor.reinterpret(Dtype::of<std::uint8_t>(), {8}, 4);
+    const auto floats = bytes.reinterpret(Dtype::of<float>(), {2});
+    CHECK(bytes.info().data == tensor.info().data + 4);
+    CHECK(floats.read<float>() == (std::vector<float>{1, 2}));
+    misused([&] { return bytes.reinterpret(Dtype::of<float>(), {2}, 4); });
 }
 
 // What a tensor lends would be read after its end: it is not lent by a temporary.

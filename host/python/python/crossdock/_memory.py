@@ -1,4 +1,4 @@
-"""Raw bytes of a tensor, pickling, and `__array_interface__` in."""
+"""Pickling, and `__array_interface__` in."""
 
 from __future__ import annotations
 
@@ -13,19 +13,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def raw(tensor: Tensor) -> Tensor:
-    """`Tensor.raw`."""
-    if not tensor._host_reachable:
-        raise BufferError(f'the tensor is on {tensor.device}: use `.to("cpu")` first')
-    if not tensor.contiguous:
-        raise BufferError("the tensor is not contiguous in C order: use `.copy()` first")
-    tensor.synchronize()
-    return xd._from_address(
-        (tensor.data_ptr(), tensor.readonly), "uint8", [tensor.nbytes], None,
-        padded=False, owner=tensor,
-    )  # fmt: skip
-
-
 def reduce(tensor: Tensor, protocol: Any) -> tuple[Any, ...]:
     """`Tensor.__reduce_ex__`: with protocol 5 the bytes may travel out of band."""
     from pickle import PickleBuffer
@@ -36,7 +23,7 @@ def reduce(tensor: Tensor, protocol: Any) -> tuple[Any, ...]:
             'move it first with `.to("cpu")`'
         )
     whole = tensor if tensor.contiguous else tensor.copy()
-    view = raw(whole)
+    view = whole.raw()
     data: Any = PickleBuffer(view) if protocol >= 5 else bytes(view)
     return rebuild, (data, str(tensor.dtype), tensor.shape, tensor._padded, tensor.readonly)
 

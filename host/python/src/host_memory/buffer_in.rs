@@ -7,6 +7,7 @@ use crossdock_api::{DLDataType, DLDevice, MemoryFlags, XdLayout, XdMemory};
 use pyo3::exceptions::{PyBufferError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::types::PyMemoryView;
 
 use crate::interpreter::calls;
 use crate::interpreter::integers::integers;
@@ -86,8 +87,24 @@ impl View {
         Ok((shape, Some(strides)))
     }
 
+    /// The tensor of ours whose memory this is a view of, directly or through a `memoryview`.
+    fn of_own<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, Tensor>>> {
+        // SAFETY: the exporter is kept as long as the view, and NULL is none.
+        let exporter = unsafe { Bound::from_borrowed_ptr_or_opt(py, self.0.obj) };
+        let exporter = match exporter {
+            Some(view) if view.is_instance_of::<PyMemoryView>() => Some(view.getattr("obj")?),
+            exporter => exporter,
+        };
+        Ok(exporter.and_then(|exporter| exporter.cast_into().ok()))
+    }
+
     /// Makes a tensor of bytes in it that lie at `offset`.
     fn into_tensor(self, py: Python<'_>, layout: XdLayout<'_>, offset: u64) -> PyResult<Tensor> {
+        if let Some(own) = self.of_own(py)? {
+            let (own, first) = (own.get(), self.0.buf.addr() as u64);
+            let offset = first.wrapping_add(offset).wrapping_sub(own.info()?.data);
+            return own.reinterpreted(offset.cast_signed(), layout, self.0.readonly != 0);
+        }
         let mut memory = XdMemory::new(CPU, self.0.buf, layout);
         memory.byte_offset = offset;
         if self.0.readonly != 0 {

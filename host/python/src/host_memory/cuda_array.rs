@@ -282,6 +282,9 @@ fn import(described: &Bound<'_, PyAny>, owner: Option<&Bound<'_, PyAny>>) -> PyR
             .ok_or_else(|| PyValueError::new_err("strides and shape differ in length"))?,
         None => XdLayout::compact(read.dtype, &read.shape),
     };
+    if let Some(view) = view_of_own(owner, &read, layout)? {
+        return Ok(view);
+    }
     let address = if is_empty { 0 } else { read.address };
     let data: *mut c_void = std::ptr::with_exposed_provenance_mut(usize::try_from(address)?);
     let runtime = runtime(py)?;
@@ -320,6 +323,29 @@ fn import(described: &Bound<'_, PyAny>, owner: Option<&Bound<'_, PyAny>>) -> PyR
         tensor.let_come_after(py, number)?;
     }
     Ok(tensor)
+}
+
+/// The description of a tensor of ours, which owns the memory, as a view of that tensor; `None` for other memory.
+fn view_of_own(
+    owner: Option<&Bound<'_, PyAny>>,
+    read: &Described,
+    layout: XdLayout<'_>,
+) -> PyResult<Option<Tensor>> {
+    let Some(own) = owner.and_then(|owner| owner.cast::<Tensor>().ok()) else {
+        return Ok(None);
+    };
+    let (own, py) = (own.get(), own.py());
+    let info = own.info()?;
+    let first = info.data.wrapping_add(info.byte_offset);
+    let offset = read.address.wrapping_sub(first).cast_signed();
+    // An owner may keep other memory too.
+    let Ok(view) = own.reinterpreted(offset, layout, read.is_read_only) else {
+        return Ok(None);
+    };
+    if let Some(number) = read.stream {
+        view.let_come_after(py, number)?;
+    }
+    Ok(Some(view))
 }
 
 /// The error for an address that no GPU recognizes.

@@ -204,12 +204,6 @@ impl Tensor {
         calls::function(slf.py(), ("crossdock._values", "only"), (slf,))
     }
 
-    /// The bytes of a contiguous host tensor as a 1-d `uint8` view, for dtypes that the buffer
-    /// protocol has no format for. `BufferError` where there is no such view.
-    fn raw<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        calls::function(slf.py(), ("crossdock._memory", "raw"), (slf,))
-    }
-
     fn __bool__(slf: &Bound<'_, Self>) -> PyResult<bool> {
         Self::only_value(slf, "bool")?.is_truthy()
     }

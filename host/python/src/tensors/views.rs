@@ -1,8 +1,10 @@
-//! Views of a tensor: indexing, slicing, other axes, another shape. They share its memory.
+//! Views of a tensor: indexing, slicing, other axes, another shape, its bytes. They share its memory.
 #![expect(unsafe_code, reason = "passes arrays to the function table")]
 
-use crossdock_api::{CopyMode, MAX_RANK, Out, Owned, XdAxisSlice, XdTensor};
-use pyo3::exceptions::{PyIndexError, PyOverflowError, PyTypeError, PyValueError};
+use crossdock_api::{
+    CopyMode, DLDataType, MAX_RANK, MemoryFlags, Out, Owned, XdAxisSlice, XdLayout, XdTensor,
+};
+use pyo3::exceptions::{PyBufferError, PyIndexError, PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyEllipsis, PyIterator, PySlice, PyTuple};
 
@@ -14,6 +16,12 @@ use crate::link::handle::made;
 use crate::link::table::api;
 use crate::tensors::content::axes;
 use crate::tensors::tensor::Tensor;
+
+const BYTE: DLDataType = DLDataType {
+    code: 1,
+    bits: 8,
+    lanes: 1,
+};
 
 /// A basic index: a slice of each axis, and the shape that is left.
 #[derive(Default)]
@@ -173,6 +181,23 @@ impl Tensor {
         Self::new(made(call)?)
     }
 
+    /// Its bytes as other elements, the first of which lies `offset` bytes after its own.
+    pub(crate) fn reinterpreted(
+        &self,
+        offset: i64,
+        layout: XdLayout<'_>,
+        read_only: bool,
+    ) -> PyResult<Self> {
+        let flags = match read_only {
+            true => MemoryFlags::READ_ONLY,
+            false => MemoryFlags(0),
+        };
+        let handle = self.handle();
+        Self::new(made(|out| {
+            (api().tensor_reinterpret)(handle.lend(), offset, (&layout).into(), flags, out)
+        })?)
+    }
+
     /// `shape` with its `-1` replaced.
     fn whole_shape(&self, mut shape: Vec<i64>) -> PyResult<Vec<i64>> {
         let size = i128::from(self.info()?.numel);
@@ -272,6 +297,21 @@ impl Tensor {
             }
             view => view,
         }
+    }
+
+    /// The bytes of a contiguous host tensor as a 1-d `uint8` view, for dtypes that the buffer protocol has no
+    /// format for. `BufferError` if the tensor is not contiguous, or not in memory that the host reaches.
+    fn raw(&self) -> PyResult<Self> {
+        if !self.is_host_reachable()? {
+            return Err(PyBufferError::new_err(self.unreachable_text()?));
+        }
+        if self.info()?.contiguous == 0 {
+            return Err(PyBufferError::new_err(
+                "the tensor is not contiguous in C order: use `.copy()` first",
+            ));
+        }
+        let size = [i64::try_from(self.info()?.nbytes)?];
+        self.reinterpreted(0, XdLayout::compact(BYTE, &size), false)
     }
 
     /// A view with its axes in another order; negative ones count from the end. Array API.

@@ -66,6 +66,14 @@ impl MemoryOwner {
         }
     }
 
+    /// No owner: the memory needs no release.
+    pub(crate) const fn none() -> Self {
+        Self {
+            release: None,
+            word: std::ptr::null_mut(),
+        }
+    }
+
     /// A word, and the function that gives back what it stands for; `None` where nothing has to be given back.
     ///
     /// # Safety

@@ -3,6 +3,7 @@
 //! | file | what it holds |
 //! | --- | --- |
 //! | `tensor`, `target` | a typed view of memory on one device; where it may go |
+//! | `reinterpretation` | views of the same bytes as other elements; read-only views |
 //! | `memory` | memory with an owner |
 //! | `allocate` | new memory of a device |
 //! | `owner`, `foreign` | what keeps a memory's bytes; deleters of others, none of which begins once the process exits |
@@ -61,6 +62,7 @@ pub(crate) mod owner;
 pub(crate) mod place;
 pub(crate) mod reach;
 pub(crate) mod registration;
+mod reinterpretation;
 pub(crate) mod target;
 pub(crate) mod tensor;
 mod unlocking;

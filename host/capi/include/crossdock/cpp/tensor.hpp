@@ -401,6 +401,14 @@ public:
         return detail::answer(error, [&] { return Tensor(view); });
     }
 
+    /// A view of the tensor's bytes as other elements, the first of which lies `byte_offset` bytes after its own.
+    outcome<Tensor> reinterpret(Dtype dtype, const Shape &shape, std::int64_t byte_offset = 0) const {
+        xd_tensor *view = nullptr;
+        const auto layout = detail::layout(dtype, shape);
+        auto *error = xd_tensor_reinterpret(get(), byte_offset, &layout, 0, &view);
+        return detail::answer(error, [&] { return Tensor(view); });
+    }
+
     // ---- elements ----
 
     /// The elements in compact row-major order, as `T`, which has to be their type.

@@ -1,8 +1,8 @@
-//! Views of a tensor: a part, other axes, another shape. They share its memory.
+//! Views of a tensor: a part, other axes, another shape, other elements. They share its memory.
 #![expect(unsafe_code, reason = "reads arrays of callers")]
 
 use crossdock::{Error, Tensor};
-use crossdock_api::{Failure, Out, Owned, Ref, XdAxisSlice, XdTensor};
+use crossdock_api::{Failure, MemoryFlags, Out, Owned, Ref, XdAxisSlice, XdLayout, XdTensor};
 use crossdock_sdk::dlpack::{AxisSlice, MAX_RANK};
 
 use crate::crossing::boundary::fence_into;
@@ -60,6 +60,26 @@ pub(crate) unsafe extern "C" fn xd_tensor_reshape(
         // SAFETY: the caller passes NULL or `ndim` extents.
         let shape = unsafe { input::array(shape, ndim.into(), "shape") }?;
         Ok(give_tensor(view(tensor.reshape(shape))?))
+    })
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xd_tensor_reinterpret(
+    tensor: Ref<'_, XdTensor>,
+    byte_offset: i64,
+    layout: Ref<'_, XdLayout<'_>>,
+    flags: MemoryFlags,
+    out: Out<'_, Owned<XdTensor>>,
+) -> Failure {
+    fence_into("xd_tensor_reinterpret", out, || {
+        let tensor = borrow_tensor(tensor)?;
+        input::check_flags(flags.0, MemoryFlags::READ_ONLY.0)?;
+        let layout = input::layout(layout)?;
+        let view = view(tensor.reinterpret(byte_offset, &layout))?;
+        Ok(give_tensor(match flags == MemoryFlags::READ_ONLY {
+            true => view.to_read_only(),
+            false => view,
+        }))
     })
 }
 
