@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from operator import index
 
 from . import _crossdock as xd
 from ._crossdock import CopyRequiredError, Dtype, Tensor
@@ -306,15 +307,27 @@ def _numbers(parts: list[Any]) -> list[Any]:
 
 
 def number(obj: Any) -> Any:
-    """A Python number of any number, of an array library's scalar too. `TypeError` for others."""
+    """A Python number, or a number of another type that `_values` converts by the kind of the dtype.
+
+    `TypeError` for anything else. Scalars of array libraries have every conversion, whatever they hold, so
+    they are judged by what their `item()` returns.
+    """
     if is_number(obj):
         return obj
-    # NumPy's scalars have every conversion, and `__float__` of a complex one drops a part.
-    if hasattr(type(obj), "item") and is_number(value := obj.item()):
-        return value
-    for name, convert in (("__index__", int), ("__float__", float), ("__complex__", complex)):
-        if hasattr(type(obj), name):
-            return convert(obj)
+    kind = type(obj)
+    if hasattr(kind, "item"):
+        _refuse_masked(obj)
+        if getattr(getattr(obj, "dtype", None), "kind", "") in ("m", "M"):
+            raise TypeError(
+                f"{kind.__name__} is a time, not a number: give its number of units, `.astype('int64')`"
+            )
+        value = obj.item()
+        if type(value) is not kind:
+            return number(value)
+    if hasattr(kind, "__index__"):
+        return index(obj)
+    if hasattr(kind, "__float__") or hasattr(kind, "__complex__"):
+        return obj
     of_opencl = type(obj).__module__.startswith("pyopencl")
     raise TypeError(
         f"{type(obj).__name__} is no number and speaks no protocol (DLPack, the CUDA array "
@@ -326,15 +339,34 @@ def number(obj: Any) -> Any:
 def _common(values: list[Any]) -> Dtype:
     """bool, int64 (uint64 where it must be), float64 or complex128: what holds them all."""
     kinds = {type(value) for value in values}
-    if any(issubclass(kind, complex) for kind in kinds):
+    if not _NUMBERS.issuperset(kinds):
+        return _common_of_others(values)
+    if complex in kinds:
         return xd.complex128
-    if any(issubclass(kind, float) for kind in kinds) or not values:
+    if float in kinds or not values:
         return xd.float64
     if kinds == {bool}:
         return xd.bool
     if max(values) < 1 << 63:
         return xd.int64
     return xd.uint64
+
+
+def _common_of_others(values: list[Any]) -> Dtype:
+    """The same where some values are not of Python's own types. `TypeError` for exact numbers, such as `Decimal`,
+    which no dtype holds."""
+    from ._values import has_no_dtype, is_complex
+
+    numbers: list[Any] = []
+    for value in values:
+        if is_number(value):
+            numbers.append(next(kind(value) for kind in (bool, int, float, complex) if isinstance(value, kind)))
+        elif has_no_dtype(value):
+            name = type(value).__name__
+            raise TypeError(f"no dtype holds every {name}: give `dtype=`, such as `dtype='float64'`")
+        else:
+            numbers.append(1j if is_complex(value) else 1.0)
+    return _common(numbers)
 
 
 def sequence_of(shape: Any) -> list[Any]:
@@ -347,8 +379,6 @@ def sequence_of(shape: Any) -> list[Any]:
 
 def extents_of(shape: Any) -> list[int]:
     """The extents of a shape, which may be one number. `TypeError`, `ValueError`."""
-    from operator import index
-
     extents = [shape] if hasattr(shape, "__index__") else sequence_of(shape)
     extents = [index(extent) for extent in extents]
     if any(extent < 0 for extent in extents):

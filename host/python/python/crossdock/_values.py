@@ -28,11 +28,42 @@ def _range(dtype: Dtype) -> tuple[int, int]:
     return (-1 << dtype.bits - 1, 1 << dtype.bits - 1) if signed else (0, 1 << dtype.bits)
 
 
+def is_complex(value: Any) -> bool:
+    """Whether a number may have an imaginary part: then only complex dtypes hold it."""
+    if isinstance(value, (float, int)) or not hasattr(type(value), "__complex__"):
+        return False
+    from numbers import Complex, Real
+
+    if isinstance(value, Complex):
+        return not isinstance(value, Real)
+    return not hasattr(type(value), "__float__") or complex(value).imag != 0
+
+
+def has_no_dtype(value: Any) -> bool:
+    """Whether it is a number of a class, such as `Decimal` and `Fraction`, whose values no dtype holds."""
+    from numbers import Number
+
+    return isinstance(value, Number) and not hasattr(type(value), "dtype")
+
+
+def _real(value: Any) -> Any:
+    """A number that is not complex."""
+    if is_complex(value):
+        raise TypeError("it is complex")
+    return value
+
+
 def _whole(value: Any, dtype: Dtype) -> int:
     """An integer that the dtype can hold."""
     low, high = _range(dtype)
-    is_whole = not isinstance(value, float) or value.is_integer()
-    if not is_whole or not low <= (number := int(value)) < high:
+    # Only `int()` of an exact number is exact, and of some numbers there is only `float()`.
+    exact = _real(value) if hasattr(type(value), "__int__") else float(_real(value))
+    try:
+        number = int(exact)
+    except (ValueError, OverflowError):
+        # An infinity, or not a number.
+        number = high
+    if number != exact or not low <= number < high:
         raise ValueError(f"{dtype.name} cannot hold {value!r}")
     return number
 
@@ -97,9 +128,11 @@ def encode(values: list[Any], dtype: Dtype, padded: bool = False) -> bytes:
                 return struct.pack(f"={len(numbers)}{letter}", *numbers)
             mask = (1 << dtype.bits) - 1
             return _packed([number & mask for number in numbers], dtype.bits, padded)
+        if not {bool, int, float}.issuperset(map(type, values)):
+            values = [_real(value) for value in values]
         floats = [float(value) for value in values]
     except TypeError as error:
-        if any(isinstance(value, complex) for value in values):
+        if any(map(is_complex, values)):
             raise TypeError(f"a complex number is no {name}: give its `.real`") from error
         raise TypeError(f"{name} is for numbers: {error}") from error
     if letter := _LETTERS.get(name):
@@ -197,7 +230,7 @@ def assign(part: Tensor, value: Any) -> None:
     """`tensor[key] = value`, where `part` is `tensor[key]`."""
     from ._asarray import asarray, is_number
 
-    if is_number(value):
+    if is_number(value) or has_no_dtype(value):
         fill(part, value)
         return
     source = asarray(value, dtype=None if _knows_its_dtype(value) else part.dtype)
