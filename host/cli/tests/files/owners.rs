@@ -4,6 +4,7 @@ use std::{
     fs,
     os::unix::fs::{chown, symlink},
     path::{Path, PathBuf},
+    process::Command,
 };
 
 use crate::{
@@ -97,6 +98,40 @@ fn a_python_that_other_users_could_have_replaced_is_not_started() {
     set_mode(&trap.at("shared"), 0o777);
     let (started, told) = trap.run();
     assert!(!started, "{told}");
+}
+
+#[test]
+fn a_python_that_came_with_the_program_is_trusted_as_the_program_is() {
+    let trap = Trap::new();
+    let program = trap.at("app/crossdock-copy");
+    let shipped = trap.at("app/crossdock/python");
+    fs::create_dir_all(shipped.parent().unwrap()).unwrap();
+    fs::copy(env!("CARGO_BIN_EXE_crossdock"), &program).unwrap();
+    fs::rename(&trap.environment, &shipped).unwrap();
+    let started = || {
+        let mut command = Command::new(&program);
+        command.args(["run", "-c", "pass"]).env("PATH", "");
+        for name in [
+            "VIRTUAL_ENV",
+            "CONDA_PREFIX",
+            "CROSSDOCK_PYTHON",
+            "CROSSDOCK_TRUST_PATHS",
+        ] {
+            command.env_remove(name);
+        }
+        let output = command.env("HOME", trap.folder.path()).output().unwrap();
+        (fs::remove_file(trap.at("mark")).is_ok(), err(&output))
+    };
+    set_mode(&shipped, 0o777);
+    let (is_started, told) = started();
+    assert!(
+        !is_started && told.contains("all users can write"),
+        "{told}"
+    );
+    // Who can replace the program needs no Python to run code here.
+    set_mode(&trap.at("app"), 0o777);
+    let (is_started, told) = started();
+    assert!(is_started, "{told}");
 }
 
 #[test]
