@@ -54,6 +54,44 @@ def test_a_signal_ends_a_wait(child: Child, call: str, limit: str) -> None:
     assert (run.returncode, run.stdout) == (0, "interrupted True\n"), run.stderr
 
 
+FAILING = """
+import os, signal
+import crossdock as xd
+from held import Held
+
+class Interrupted(Exception):
+    pass
+
+def handler(*_):
+    raise Interrupted
+
+signal.signal(signal.SIGALRM, handler)
+held = Held()
+waits = {of}
+for _ in range(8):
+    # Behind the first slice of the wait.
+    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    try:
+        waits.synchronize()
+    except Interrupted:
+        pass
+names = [open(f"/proc/self/task/{{task}}/comm").read() for task in os.listdir("/proc/self/task")]
+print(sum(name.startswith("crossdock-pyth") for name in names))
+held.let_go(status=22)
+try:
+    waits.synchronize()
+except xd.DeviceError:
+    print("failed")
+waits.synchronize()
+"""
+
+
+@pytest.mark.parametrize(("of", "threads"), [("held.stream", 0), ('xd.device("cpu")', 1)])
+def test_an_interrupted_wait_loses_no_failure_and_adds_no_threads(child: Child, of: str, threads: int) -> None:
+    run = child(FAILING.format(of=of))
+    assert (run.returncode, run.stdout) == (0, f"{threads}\nfailed\n"), run.stderr
+
+
 @pytest.mark.parametrize("of", ["stream", "device"])
 def test_a_wait_ends_with_what_there_was_when_it_began(of: str) -> None:
     held = Held()

@@ -15,7 +15,7 @@ use crate::link::error::check;
 use crate::link::handle::{Handle, made};
 use crate::link::process_runtime::{looking, runtime};
 use crate::link::table::api;
-use crate::link::waiting;
+use crate::link::waiting::{self, Of};
 use crate::objects::busy_streams;
 use crate::objects::device::Device;
 use crate::objects::device_name::{device_from, device_if_named};
@@ -111,7 +111,7 @@ fn load_plugin(py: Python<'_>, path: std::path::PathBuf) -> PyResult<Plugin> {
 #[pyo3(signature = (timeout=None))]
 fn wait_for_releases(py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
     let (limit, runtime, begin) = (limit(timeout)?, runtime(py)?, Instant::now());
-    waiting::wait_once(py, limit, |limit| {
+    waiting::wait_once(py, Of::Releases, limit, |limit| {
         check((api().runtime_wait_for_releases)(runtime.lend(), limit))
     })?;
     // What was given back may have been the last that held a stream.

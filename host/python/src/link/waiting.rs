@@ -1,6 +1,7 @@
 //! Waits for devices, which a signal ends: Python runs its handlers between two slices.
 
-use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crossdock_api::{NO_LIMIT, Status, Thread};
@@ -41,41 +42,135 @@ pub(crate) fn wait(
     }
 }
 
+/// Waits for one slice: whether the wait ended in it. If not, its limit is longer.
+///
+/// # Errors
+/// As [`wait`].
+pub(crate) fn first_slice(
+    py: Python<'_>,
+    limit: u64,
+    wait: impl Fn(u64) -> Result<(), Failed> + Sync,
+) -> PyResult<bool> {
+    let slice = limit.min(u64::try_from(SLICE.as_nanos()).unwrap_or(NO_LIMIT));
+    match detached(py, || wait(slice)) {
+        Err(failed) if slice < limit && failed.status() == Status::TIMEOUT => {
+            py.check_signals()?;
+            Ok(false)
+        }
+        ended => Ok(ended.map(|()| true)?),
+    }
+}
+
+/// What [`wait_once`] waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Of {
+    /// The work of the device with this DLPack pair.
+    Device(i32, i32),
+    Releases,
+}
+
+/// A wait that goes on in its thread.
+struct Waiter {
+    of: Of,
+    /// The process that has the thread: the child of a fork has not.
+    process: u32,
+    outcome: Receiver<Result<(), Failed>>,
+}
+
+/// The waits that went on when a signal ended their calls. The next call of the same kind takes the outcome, so
+/// that no failure is lost, and no thread is added.
+static INTERRUPTED: Mutex<Vec<Waiter>> = Mutex::new(Vec::new());
+
 /// The same for a wait whose end is what there is at the call: many calls, one after another, would never
-/// end where new work always comes. So one that takes longer than a slice goes on in a thread; it does so
-/// too where the handler of a signal has ended this.
+/// end where new work always comes. So one that takes longer than a slice goes on in a thread.
 ///
 /// # Errors
 /// As [`wait`].
 pub(crate) fn wait_once(
     py: Python<'_>,
+    of: Of,
     limit: u64,
     wait: impl Fn(u64) -> Result<(), Failed> + Send + Sync + Clone + 'static,
 ) -> PyResult<()> {
     let begin = Instant::now();
-    let slice = limit.min(u64::try_from(SLICE.as_nanos()).unwrap_or(NO_LIMIT));
-    match detached(py, || wait(slice)) {
-        Err(failed) if slice < limit && failed.status() == Status::TIMEOUT => py.check_signals()?,
-        ended => return Ok(ended?),
+    while let Some(waiter) = interrupted(of) {
+        match waiter.join(py, left(limit, begin))? {
+            Joined::Ended(Err(failed)) if failed.status() != Status::TIMEOUT => {
+                return Err(failed.into());
+            }
+            Joined::Ended(_) | Joined::Gone => {}
+            Joined::Late => return Ok(detached(py, || wait(0))?),
+        }
     }
-    let (ends, mut ended) = sync_channel(1);
+    if first_slice(py, left(limit, begin), &wait)? {
+        return Ok(());
+    }
+    let (sender, outcome) = sync_channel(1);
     let (call, process) = (wait.clone(), std::process::id());
     let rest = left(limit, begin);
-    // A waiter that has gone does not listen any more.
-    let thread = move || ends.send(call(rest)).unwrap_or_default();
+    // A waiter that is gone does not listen.
+    let thread = move || sender.send(call(rest)).unwrap_or_default();
     if let Err(_refused) = Thread::named("crossdock-python-wait").spawn(thread) {
         return self::wait(py, rest, wait);
     }
-    loop {
-        let (told, back) = detached(py, move || (ended.recv_timeout(SLICE), ended));
-        ended = back;
-        match told {
-            Ok(ended) => return Ok(ended?),
-            // A handler may have forked: the child has no such thread.
-            Err(RecvTimeoutError::Timeout) if std::process::id() == process => {
-                py.check_signals()?
+    let waiter = Waiter {
+        of,
+        process,
+        outcome,
+    };
+    match waiter.join(py, NO_LIMIT)? {
+        Joined::Ended(ended) => Ok(ended?),
+        Joined::Gone | Joined::Late => self::wait(py, left(limit, begin), wait),
+    }
+}
+
+/// Takes a wait of this kind that a signal interrupted.
+fn interrupted(of: Of) -> Option<Waiter> {
+    let mut all = INTERRUPTED.lock().unwrap_or_else(PoisonError::into_inner);
+    let process = std::process::id();
+    let found = |waiter: &Waiter| waiter.of == of && waiter.process == process;
+    let at = all.iter().position(found)?;
+    Some(all.swap_remove(at))
+}
+
+/// How a join of a waiter ended.
+enum Joined {
+    Ended(Result<(), Failed>),
+    /// The thread is not in this process: the handler of a signal forked.
+    Gone,
+    /// The limit passed.
+    Late,
+}
+
+impl Waiter {
+    /// Waits for the outcome; keeps the waiter for the next call if the handler of a signal raises, or if the limit
+    /// passes.
+    fn join(self, py: Python<'_>, limit: u64) -> PyResult<Joined> {
+        let begin = Instant::now();
+        let Self {
+            of,
+            process,
+            mut outcome,
+        } = self;
+        loop {
+            let slice = SLICE.min(Duration::from_nanos(left(limit, begin)));
+            let (answer, back) = detached(py, move || (outcome.recv_timeout(slice), outcome));
+            outcome = back;
+            match answer {
+                Ok(ended) => return Ok(Joined::Ended(ended)),
+                Err(RecvTimeoutError::Timeout) if std::process::id() == process => {}
+                Err(_gone) => return Ok(Joined::Gone),
             }
-            Err(_gone) => return self::wait(py, left(limit, begin), wait),
+            let raised = py.check_signals();
+            if raised.is_err() || left(limit, begin) == 0 {
+                let mut all = INTERRUPTED.lock().unwrap_or_else(PoisonError::into_inner);
+                all.push(Self {
+                    of,
+                    process,
+                    outcome,
+                });
+                return raised.map(|()| Joined::Late);
+            }
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::interpreter::attached::detached;
 use crate::link::error::check;
 use crate::link::handle::{Handle, written};
 use crate::link::table::api;
-use crate::link::waiting;
+use crate::link::waiting::{self, Of};
 use crate::objects::memory_usage::MemoryUsage;
 use crate::objects::stream::limit;
 
@@ -141,7 +141,8 @@ impl Device {
     #[pyo3(signature = (timeout=None))]
     fn synchronize(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
         let device = Arc::new(Handle::new((api().device_retain)(self.handle.lend())));
-        waiting::wait_once(py, limit(timeout)?, move |limit| {
+        let of = Of::Device(self.info.dl_type, self.info.dl_id);
+        waiting::wait_once(py, of, limit(timeout)?, move |limit| {
             check((api().device_synchronize)(device.lend(), limit))
         })
     }

@@ -1,9 +1,9 @@
 //! `crossdock.Stream`, and which one is current.
 #![expect(unsafe_code, reason = "wraps streams that other libraries made")]
 
-use std::sync::Arc;
+use std::time::Instant;
 
-use crossdock_api::{NO_LIMIT, Out, XdEvent, XdStream};
+use crossdock_api::{NO_LIMIT, Out, Status, XdEvent, XdStream};
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -15,7 +15,7 @@ use crate::interpreter::refusals::{is_refusal, showing};
 use crate::link::error::check;
 use crate::link::handle::{Handle, made, written};
 use crate::link::table::api;
-use crate::link::waiting;
+use crate::link::waiting::{self, left};
 use crate::objects::busy_streams::give_back_when_done;
 use crate::objects::device::Device;
 use crate::objects::device_name::device_from;
@@ -291,9 +291,28 @@ impl Stream {
     /// work that failed.
     #[pyo3(signature = (timeout=None))]
     fn synchronize(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
-        let stream = Arc::new(Handle::new((api().stream_retain)(self.handle.lend())));
-        waiting::wait_once(py, limit(timeout)?, move |limit| {
-            check((api().stream_synchronize)(stream.lend(), limit))
+        let (limit, begin) = (limit(timeout)?, Instant::now());
+        let wait = |limit| check((api().stream_synchronize)(self.handle.lend(), limit));
+        if waiting::first_slice(py, limit, wait)? {
+            return Ok(());
+        }
+        // An event stands for what is here now, however often it is waited for, and leaves a failure to the stream.
+        let record = || made(|out| (api().stream_record)(self.handle.lend(), out));
+        let end: Handle<XdEvent> = match detached(py, record) {
+            Err(failed) if failed.status() == Status::UNSUPPORTED => {
+                return waiting::wait(py, left(limit, begin), wait);
+            }
+            end => end?,
+        };
+        waiting::wait(py, left(limit, begin), |limit| {
+            match check((api().event_synchronize)(end.lend(), limit)) {
+                // The stream reports the failure once: now.
+                Err(failed) if failed.status() != Status::TIMEOUT => match wait(0) {
+                    Err(reported) if reported.status() != Status::TIMEOUT => Err(reported),
+                    _ => Err(failed),
+                },
+                ended => ended,
+            }
         })
     }
 
