@@ -1,5 +1,7 @@
 """Streams of other libraries, on devices whose plugin writes down every copy and wait."""
 
+import itertools
+import time
 import weakref
 from typing import Any
 
@@ -143,5 +145,37 @@ def test_a_stream_that_was_only_given_is_kept_until_its_work_is_done(
     working = [used_for(name, use), used_for(name, use)]
     assert all(stream() is not None for stream in working)
     accelerators.hold(False)
-    assert used_for(name, use)() is None
+    xd.wait_for_releases(60)
     assert all(stream() is None for stream in working)
+    assert used_for(name, use)() is None
+
+
+@pytest.mark.parametrize("of_each_call", [False, True], ids=["one stream", "a stream for each call"])
+def test_calls_on_a_held_stream_of_others_take_as_long_each_however_many_there_were(
+    accelerators: Accelerators, of_each_call: bool
+) -> None:
+    numbers, stream = itertools.count(8192, 64), Foreign(ptr=4096)
+    streams: list[Any] = []
+
+    def calls(count: int) -> float:
+        begin = time.thread_time()
+        for _ in range(count):
+            given = Foreign(ptr=next(numbers)) if of_each_call else stream
+            xd.Stream(NAMES[0], native=given).record()
+            streams.append(given)
+        return time.thread_time() - begin
+
+    accelerators.hold()
+    try:
+        first = min(calls(10) for _ in range(3))
+        calls(1000)
+        last = min(calls(10) for _ in range(3))
+    finally:
+        accelerators.hold(False)
+    watched = weakref.ref(stream)
+    del stream
+    streams.clear()
+    xd.wait_for_releases(60)
+    assert watched() is None
+    # Time is measured for growth alone: each call was to ask about all streams before it.
+    assert last < 12 * first

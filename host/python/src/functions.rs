@@ -1,8 +1,6 @@
 //! The functions of the package that ask the runtime.
 #![expect(unsafe_code, reason = "gives the runtime a uuid")]
 
-use std::time::Instant;
-
 use crossdock_api::{
     Out, Owned, Ref, XdDevice, XdDeviceList, XdLayout, XdMoveOptions, XdPlugin, XdPluginList,
 };
@@ -16,7 +14,6 @@ use crate::link::handle::{Handle, made};
 use crate::link::process_runtime::{looking, runtime};
 use crate::link::table::api;
 use crate::link::waiting::{self, Of};
-use crate::objects::busy_streams;
 use crate::objects::device::Device;
 use crate::objects::device_name::{device_from, device_if_named};
 use crate::objects::dtype::Dtype;
@@ -110,12 +107,10 @@ fn load_plugin(py: Python<'_>, path: std::path::PathBuf) -> PyResult<Plugin> {
 #[pyfunction]
 #[pyo3(signature = (timeout=None))]
 fn wait_for_releases(py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
-    let (limit, runtime, begin) = (limit(timeout)?, runtime(py)?, Instant::now());
-    waiting::wait_once(py, Of::Releases, limit, |limit| {
+    let runtime = runtime(py)?;
+    waiting::wait_once(py, Of::Releases, limit(timeout)?, |limit| {
         check((api().runtime_wait_for_releases)(runtime.lend(), limit))
-    })?;
-    // What was given back may have been the last that held a stream.
-    busy_streams::wait(py, limit, begin)
+    })
 }
 
 /// What moving a tensor to `device` would do, and why: `x` is a tensor, or a device together with

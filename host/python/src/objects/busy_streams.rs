@@ -1,79 +1,145 @@
-//! Streams of other libraries that nobody here holds any more while their work runs: the objects
-//! that keep them alive are held until it is done.
+//! Streams of other libraries that were dropped here while their work runs: the objects that keep them alive are kept
+//! until that work is over.
+//!
+//! There is one entry for each stream. A byte of host memory that the stream's work uses is dropped with it, so the
+//! runtime releases the entry by a completion, as it releases any memory, and `wait_for_releases` waits for that.
+#![expect(unsafe_code, reason = "gives the runtime memory to release")]
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::collections::HashMap;
+use std::ffi::c_void;
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
-use crossdock_api::{Status, XdEvent, XdStream};
+use crossdock_api::{
+    DLDataType, DLDevice, Out, Owned, XdLayout, XdMemory, XdStream, XdTensor, fence,
+};
 use pyo3::prelude::*;
 
 use crate::interpreter::attached::detached;
 use crate::link::error::check;
 use crate::link::handle::{Handle, made, written};
+use crate::link::process_runtime::runtime;
 use crate::link::table::api;
-use crate::link::waiting::{self, left};
+use crate::managed::py_owner::{self, count_leak};
 
-/// A stream and the object that keeps it alive.
+/// A device and the integer that its vendor uses for a stream.
+pub(crate) type Name = (i32, i32, u64);
+
+/// A stream with work, and all objects that were given for it.
 struct Busy {
     handle: Handle<XdStream>,
-    _native: Py<PyAny>,
+    /// By their addresses.
+    natives: HashMap<usize, Py<PyAny>>,
+    /// Whether the present end of its work is recorded, behind which the entry is released.
+    recorded: bool,
+    /// Whether the stream was used after that.
+    used_again: bool,
 }
 
-static BUSY: Mutex<Vec<Arc<Busy>>> = Mutex::new(Vec::new());
+static BUSY: LazyLock<Mutex<HashMap<Name, Busy>>> = LazyLock::new(Mutex::default);
 
-fn busy() -> MutexGuard<'static, Vec<Arc<Busy>>> {
+/// The memory that a stream's work uses.
+static BYTE: u8 = 0;
+const CPU: DLDevice = DLDevice {
+    device_type: 1,
+    device_id: 0,
+};
+const UINT8: DLDataType = DLDataType {
+    code: 1,
+    bits: 8,
+    lanes: 1,
+};
+
+fn busy() -> MutexGuard<'static, HashMap<Name, Busy>> {
     BUSY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Busy {
-    /// Whether its work is done. A stream that cannot tell may still have some.
-    fn is_done(&self) -> bool {
-        let idle = written(|out| (api().stream_is_idle)(self.handle.lend(), out));
-        idle.is_ok_and(|idle| idle != 0)
+/// Gives the object of a stream back once the stream's work is over.
+pub(crate) fn give_back_when_done(name: Name, handle: Handle<XdStream>, native: Py<PyAny>) {
+    let idle = written(|out| (api().stream_is_idle)(handle.lend(), out));
+    // A stream that cannot say so may still have work.
+    if idle.is_ok_and(|idle| idle != 0) {
+        return;
+    }
+    let mut streams = busy();
+    let is_new = !streams.contains_key(&name);
+    let stream = streams.entry(name).or_insert_with(|| Busy {
+        handle,
+        natives: HashMap::new(),
+        recorded: false,
+        used_again: false,
+    });
+    stream.used_again = !is_new;
+    let known = stream.natives.insert(native.as_ptr().addr(), native);
+    drop(streams);
+    // The entry has the object once more, so that this runs no code of Python.
+    drop(known);
+    if is_new {
+        release_behind_work(name);
     }
 }
 
-/// Gives the object of a stream back once the stream's work is done. Whether it is, is looked at now,
-/// when the next stream comes, and by [`wait`]: each time all streams that are done go back.
-pub(crate) fn give_back_when_done(handle: Handle<XdStream>, native: Py<PyAny>) {
-    let last = Arc::new(Busy {
-        handle,
-        _native: native,
+/// Has the entry of a stream released behind the work that the stream has now. An entry whose stream records no end
+/// is leaked and counted, because its work may go on.
+fn release_behind_work(name: Name) {
+    let recorded = Python::attach(|py| {
+        let memory = entered(py, name).ok()?;
+        let stream = busy().get(&name).map(|stream| {
+            let stream = stream.handle.lend();
+            Handle::new((api().stream_retain)(stream))
+        })?;
+        let use_it = || check((api().tensor_used_on)(memory.lend(), stream.lend()));
+        detached(py, use_it).ok()?;
+        busy().get_mut(&name)?.recorded = true;
+        Some(())
     });
-    busy().push(last);
-    give_back_those_done();
+    if recorded.is_none()
+        && let Some(stream) = busy().remove(&name)
+    {
+        count_leak();
+        let _leaked = std::mem::ManuallyDrop::new(stream);
+    }
 }
 
-/// Waits until the work of all streams is done, at most until `limit` nanoseconds after `begin`. Gives
-/// back those that are done by then, also after a timeout.
-pub(crate) fn wait(py: Python<'_>, limit: u64, begin: Instant) -> PyResult<()> {
-    let streams = busy().clone();
-    let mut streams = streams.iter();
-    let waited = streams.try_for_each(|one| wait_for(py, &one.handle, left(limit, begin)));
-    give_back_those_done();
-    waited
-}
-
-/// Waits for the work on a stream. How that ended is told to those who use what it wrote.
-fn wait_for(py: Python<'_>, stream: &Handle<XdStream>, limit: u64) -> PyResult<()> {
-    let record = || made(|out| (api().stream_record)(stream.lend(), out));
-    let end: Handle<XdEvent> = match detached(py, record) {
-        Ok(end) => end,
-        Err(_failed) => return Ok(()),
+/// Memory that gives the entry of a stream up when the runtime releases it.
+fn entered(py: Python<'_>, name: Name) -> PyResult<Handle<XdTensor>> {
+    let runtime = runtime(py)?;
+    let byte = (&raw const BYTE).cast_mut().cast();
+    let mut memory = XdMemory::new(CPU, byte, XdLayout::compact(UINT8, &[1]));
+    memory.owner = Box::into_raw(Box::new(Entry(name))).cast();
+    memory.release = Some(release);
+    // SAFETY: a static byte, which nothing writes; `release` fits the owner.
+    let call = |out: Out<'_, Owned<XdTensor>>| unsafe {
+        (api().tensor_from_memory)(runtime.lend(), (&memory).into(), out)
     };
-    waiting::wait(py, limit, |limit| {
-        match check((api().event_synchronize)(end.lend(), limit)) {
-            Err(failed) if failed.status() != Status::TIMEOUT => Ok(()),
-            waited => waited,
-        }
-    })
+    Ok(made(call)?)
 }
 
-fn give_back_those_done() {
-    // Neither hooks nor Python run under the lock. All stay in the list while they are asked: a thread that waits
-    // meanwhile waits for them too.
-    let mut done = busy().clone();
-    done.retain(|one| one.is_done());
-    busy().retain(|one| !done.iter().any(|done| Arc::ptr_eq(one, done)));
-    drop(done);
+/// Called by the runtime once, on any thread.
+unsafe extern "C" fn release(owner: *mut c_void) {
+    let drop_one = || {
+        // SAFETY: the box of `entered`, which is given back once.
+        drop(unsafe { Box::from_raw(owner.cast::<Entry>()) });
+    };
+    let _caught = fence(|| py_owner::give_back(drop_one));
+}
+
+/// Dropped by the runtime once the recorded work is over.
+struct Entry(Name);
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        let mut streams = busy();
+        let Some(stream) = streams.get_mut(&self.0).filter(|stream| stream.recorded) else {
+            return;
+        };
+        if stream.used_again {
+            (stream.recorded, stream.used_again) = (false, false);
+            drop(streams);
+            return release_behind_work(self.0);
+        }
+        let ended = streams.remove(&self.0);
+        // Neither hooks nor Python run under the lock.
+        drop(streams);
+        drop(ended);
+    }
 }

@@ -16,7 +16,8 @@ use crate::link::error::check;
 use crate::link::handle::{Handle, made, written};
 use crate::link::table::api;
 use crate::link::waiting::{self, left};
-use crate::objects::busy_streams::give_back_when_done;
+use crate::managed::capsule::with_error_aside;
+use crate::objects::busy_streams::{Name, give_back_when_done};
 use crate::objects::device::Device;
 use crate::objects::device_name::device_from;
 use crate::objects::event::Event;
@@ -35,8 +36,8 @@ static CURRENT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 #[derive(Debug)]
 pub(crate) struct Stream {
     pub(crate) handle: Handle<XdStream>,
-    /// What keeps a stream of another library alive; nothing for an integer.
-    native: Option<Py<PyAny>>,
+    /// What keeps a stream of another library alive, and the stream's name; nothing for an integer.
+    native: Option<(Name, Py<PyAny>)>,
 }
 
 impl Stream {
@@ -55,7 +56,12 @@ impl Stream {
         let keeps = !native.is_instance_of::<PyInt>();
         Ok(Self {
             handle,
-            native: keeps.then(|| native.clone().unbind()),
+            native: keeps.then(|| {
+                (
+                    (pair.device_type, pair.device_id, word),
+                    native.clone().unbind(),
+                )
+            }),
         })
     }
 
@@ -193,8 +199,8 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        if let Some(native) = self.native.take() {
-            give_back_when_done(self.share(), native);
+        if let Some((name, native)) = self.native.take() {
+            with_error_aside(|| give_back_when_done(name, self.share(), native));
         }
     }
 }
