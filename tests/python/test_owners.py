@@ -234,3 +234,26 @@ def test_one_can_wait_until_what_a_stream_used_is_given_back() -> None:
     assert copied.shape == (1 << 24,)
     with pytest.raises(ValueError, match="timeout"):
         xd.wait_for_releases(timeout=-1)
+
+
+CHAIN = """
+import sys, threading
+import numpy as np
+import crossdock as xd
+
+threading.stack_size(256 << 10)
+tensor = xd.zeros(4)
+for _ in range(20000):
+    tensor = xd.asarray(np.asarray(tensor))
+kept = [tensor]
+del tensor
+thread = threading.Thread(target=kept.clear)
+thread.start()
+thread.join()
+print("ended")
+"""
+
+
+def test_a_long_chain_of_imports_ends_on_a_small_stack(child: Any) -> None:
+    run = child(CHAIN)
+    assert (run.returncode, run.stdout) == (0, "ended\n"), run.stderr

@@ -2,6 +2,7 @@
 //! interpreter that still lives, and not at all once the process exits.
 #![expect(unsafe_code, reason = "hands deleters to a function of the caller's")]
 
+use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
 use std::fmt;
 use std::mem::ManuallyDrop;
@@ -98,19 +99,65 @@ impl fmt::Debug for MemoryOwner {
     }
 }
 
+/// So many releases may run inside of each other. What is given back may be the last that keeps other memory, whose
+/// release then runs inside: a tensor of an array of a tensor, and so on. Each takes some of the stack, so deeper ones
+/// wait for the outermost.
+const DEEPEST: u32 = 64;
+
+thread_local! {
+    /// How many releases this thread is in.
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
+    /// Whether deeper ones wait.
+    static WAIT: Cell<bool> = const { Cell::new(false) };
+    static WAITING: RefCell<Vec<(Deleter, *mut c_void)>> = const { RefCell::new(Vec::new()) };
+}
+
 impl Drop for MemoryOwner {
     #[inline]
     fn drop(&mut self) {
         let (word, Some(release)) = (self.word, self.release) else {
             return;
         };
-        release_lent(|| match GATE.get() {
-            // SAFETY: it may be called once, as whoever made this promised.
-            None => unsafe { release(word) },
-            // SAFETY: the setter of the gate promised that it may be called with what is owned.
-            Some(gate) => unsafe { gate(release, word) },
-        });
+        let depth = DEPTH.get();
+        if depth >= DEEPEST && wait_for_the_outermost(release, word) {
+            return;
+        }
+        give_back(release, word, depth);
+        if depth == 0 && WAIT.get() {
+            give_back_the_waiting();
+        }
     }
+}
+
+/// Runs a release in which others may run.
+#[inline]
+fn give_back(release: Deleter, word: *mut c_void, depth: u32) {
+    DEPTH.set(depth + 1);
+    release_lent(|| match GATE.get() {
+        // SAFETY: it may be called once, as whoever made the owner promised.
+        None => unsafe { release(word) },
+        // SAFETY: the setter of the gate promised that it may be called with what is owned.
+        Some(gate) => unsafe { gate(release, word) },
+    });
+    DEPTH.set(depth);
+}
+
+/// Leaves a release to the outermost one of this thread; false at the end of the thread, which keeps none any more.
+#[cold]
+fn wait_for_the_outermost(release: Deleter, word: *mut c_void) -> bool {
+    let kept = WAITING.try_with(|waiting| waiting.borrow_mut().push((release, word)));
+    WAIT.set(kept.is_ok());
+    kept.is_ok()
+}
+
+#[cold]
+fn give_back_the_waiting() {
+    let next = || WAITING.try_with(|waiting| waiting.borrow_mut().pop());
+    while let Ok(Some((release, word))) = next() {
+        give_back(release, word, 1);
+    }
+    DEPTH.set(0);
+    WAIT.set(false);
 }
 
 /// Host bytes of others, given back when they are dropped.
@@ -132,5 +179,25 @@ impl Drop for LentBytes {
         // SAFETY: taken here and nowhere else.
         let owner = unsafe { ManuallyDrop::take(&mut self.0) };
         release_lent(|| drop(owner));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Memory that keeps other memory.
+    struct Link {
+        _next: Option<MemoryOwner>,
+    }
+
+    #[test]
+    fn a_long_chain_of_owners_ends_on_a_small_stack() {
+        let mut owner = MemoryOwner::new(Link { _next: None });
+        for _ in 0..100_000 {
+            owner = MemoryOwner::new(Link { _next: Some(owner) });
+        }
+        let small = std::thread::Builder::new().stack_size(256 << 10);
+        small.spawn(move || drop(owner)).unwrap().join().unwrap();
     }
 }
