@@ -141,3 +141,15 @@ said = [state(), calls()]
 """
     state, calls = run(program, driver_that_wants_python)
     assert state == "ready" and calls >= 2
+
+
+def test_an_array_is_taken_while_another_thread_imports_numpy_ma(child: Any) -> None:
+    run = child("""
+import sys, types
+import numpy as np
+import crossdock as xd
+# What others find there until the module has run.
+sys.modules["numpy.ma"] = types.ModuleType("numpy.ma")
+print(xd.asarray(np.arange(3)).tolist(), xd.asarray([np.arange(2)]).tolist())
+""")
+    assert (run.returncode, run.stdout) == (0, "[0, 1, 2] [[0, 1]]\n"), run.stderr

@@ -111,7 +111,9 @@ def _refuse_masked(obj: Any) -> None:
     """Refuses NumPy's masked arrays that mask something, whose protocols give all elements."""
     # A program with such an array has imported the module.
     masked = sys.modules.get("numpy.ma")
-    if masked is None or not isinstance(obj, masked.MaskedArray):
+    # Another thread may be importing the module: then it has no class yet, and there is no such array.
+    array = getattr(masked, "MaskedArray", None)
+    if masked is None or array is None or not isinstance(obj, array):
         return
     mask = masked.getmask(obj)
     if mask is not masked.nomask and (mask.dtype.names or mask.any()):
