@@ -415,3 +415,16 @@ def test_no_part_of_the_package_is_loaded_late() -> None:
     program = "import sys, crossdock; print(*sorted(sys.modules))"
     loaded = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     assert parts <= {*loaded.stdout.split()}
+
+
+def test_a_package_that_must_not_be_imported_does_not_disturb_a_fork(child: Any) -> None:
+    run = child("""
+import os, sys
+import crossdock
+sys.modules["ml_dtypes"] = None
+pid = os.fork()
+if pid == 0:
+    os._exit(0)
+os.waitpid(pid, 0)
+""")
+    assert (run.returncode, run.stderr) == (0, "")

@@ -22,7 +22,9 @@ OF_OTHERS = ("ml_dtypes", "numpy")
 
 def load() -> None:
     """Loads all of it."""
-    for name in (*OF_PYTHON, *OF_THOSE, *(one for one in OF_OTHERS if one in sys.modules)):
+    # `None` there says that the package must not be imported.
+    others = (one for one in OF_OTHERS if sys.modules.get(one) is not None)
+    for name in (*OF_PYTHON, *OF_THOSE, *others):
         import_module(name)
 
 
