@@ -8,6 +8,7 @@ from typing import Any
 
 import crossdock as xd
 import pytest
+from crossdock import _files
 
 
 def test_a_fifo_is_neither_loaded_nor_saved(tmp_path: Path) -> None:
@@ -135,3 +136,53 @@ def test_an_error_of_a_tensor_leaves_the_old_file(tmp_path: Path) -> None:
         xd.save(path, {"x": [2], "y": Fails()})
     left: Any = xd.load(path)
     assert left["x"].tolist() == [1] and os.listdir(tmp_path) == ["a.safetensors"]
+
+
+class Broken:
+    """A value whose own file cannot be read."""
+
+    def __array__(self, *_: Any, **_also: Any) -> Any:
+        raise FileNotFoundError(errno.ENOENT, "no such file", "weights of mine")
+
+
+@pytest.mark.parametrize("ending", ["npy", "npz", "safetensors"])
+def test_an_os_error_of_a_value_arrives_unchanged(tmp_path: Path, ending: str) -> None:
+    target = tmp_path / f"x.{ending}"
+    with pytest.raises(FileNotFoundError) as error:
+        xd.save(target, Broken() if ending == "npy" else {"a": xd.ones(2), "b": Broken()})
+    assert error.value.filename == "weights of mine"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_os_error_while_a_value_is_read_arrives_unchanged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def parts(_value: Any) -> Any:
+        yield b"head"
+        raise xd.DeviceTimeoutError("a stream is late")
+
+    monkeypatch.setitem(_files._WRITERS, ".npz", parts)
+    with pytest.raises(xd.DeviceTimeoutError, match="a stream is late"):
+        xd.save(tmp_path / "x.npz", {"a": xd.ones(2)})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_is_on_the_disk_before_it_replaces_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target, done = tmp_path / "x.npy", []
+    sync, replace = os.fsync, os.replace
+
+    def synced(file: int) -> None:
+        done.append(("fsync", os.fstat(file).st_size))
+        sync(file)
+
+    def replaced(old: Any, new: Any) -> None:
+        done.append(("replace", os.stat(old).st_size))
+        replace(old, new)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(os, "replace", replaced)
+    xd.save(target, xd.ones(1000))
+    size = target.stat().st_size
+    assert done == [("fsync", size), ("replace", size)]

@@ -7,6 +7,7 @@ import pickle
 from typing import Any
 
 import crossdock as xd
+import ml_dtypes
 import numpy as np
 import pytest
 from conftest import Child
@@ -426,3 +427,28 @@ def test_a_format_writes_the_value_of_a_0_d_tensor() -> None:
         f"{tensor:.2f}"
     with pytest.raises(ValueError, match="format"):
         f"{tensor[0]:nonsense}"
+
+
+@pytest.mark.parametrize("dtype", ["int4", "uint2", "float6_e2m3fn"])
+def test_packed_elements_are_assigned_by_every_shape_that_numpy_repeats(dtype: str) -> None:
+    sources = [((5,), [1, 0, 1, 1, 0]), ((3, 1), [1, 0, 1]), ((1, 5), [0, 1, 1, 0, 1]), ((3, 5), [1] * 15), ((), [1])]
+    for shape, values in sources:
+        tensor, judge = xd.zeros((3, 5), dtype=dtype), np.zeros((3, 5))
+        judge[...] = np.reshape(values, shape)
+        tensor[...] = xd.asarray(values, dtype=dtype).reshape(shape)
+        assert tensor.tolist() == judge.tolist(), shape
+    tensor = xd.zeros((3, 5), dtype=dtype)
+    with pytest.raises(ValueError):
+        tensor[...] = xd.ones((2, 5), dtype=dtype)
+    assert tensor.tolist() == [[0] * 5] * 3
+
+
+def test_packed_elements_take_arrays_of_ml_dtypes_and_the_other_way_round() -> None:
+    theirs = np.array([1, -2, 3, -4], ml_dtypes.int4)
+    packed, padded = xd.zeros((2, 4), dtype="int4"), xd.asarray(np.zeros(4, ml_dtypes.int4))
+    packed[...] = theirs
+    assert packed.tolist() == [[1, -2, 3, -4]] * 2
+    packed[0] = theirs[::-1]
+    assert packed.tolist() == [[-4, 3, -2, 1], [1, -2, 3, -4]]
+    padded[...] = packed[0]
+    assert padded.tolist() == [-4, 3, -2, 1]

@@ -84,12 +84,23 @@ def save(path: str | os.PathLike[str], tensors: Any) -> None:
     for name in tensors if writer is not npy_parts else ():
         if not isinstance(name, str):
             raise TypeError(f"names of tensors are texts, and {name!r} is none")
-    parts = writer(tensors)
+    parts, of_values = writer(tensors), list[OSError]()
     try:
-        write(path, parts)
+        write(path, _noting(parts, of_values))
     except OSError as error:
+        if any(error is one for one in of_values):
+            raise
         # The caller knows of no other name.
         raise OSError(error.errno, error.strerror, path) from None
+
+
+def _noting(parts: Iterator[bytes], raised: list[OSError]) -> Iterator[bytes]:
+    """The parts, and notes an error of the values, which says nothing of the file."""
+    try:
+        yield from parts
+    except OSError as error:
+        raised.append(error)
+        raise
 
 
 _READERS: dict[str, Callable[[BinaryIO, memoryview], Tensor | Members | dict[str, Tensor]]] = {

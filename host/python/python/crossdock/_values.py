@@ -265,11 +265,27 @@ def _spread(part: Tensor, source: Tensor) -> None:
     pairs = list(zip(part.shape, shape, strict=False))
     if missing < 0 or any(have not in (1, want) for want, have in pairs):
         raise ValueError(f"cannot assign shape {source.shape} to shape {part.shape}")
+    if part.dtype.bits * part.dtype.lanes % 8 and (shape != part.shape or part._padded != source._padded):
+        # No view of packed elements begins inside a byte.
+        values = _broadcast(flat(source), pairs)
+        part._store(encode(values, part.dtype, part._padded))
+        return
     if shape == part.shape:
         part._copy_from(source.reshape(shape))
         return
     axis = next(at for at, (want, have) in enumerate(pairs) if want != have)
     _repeated(part, axis, source.reshape(shape))
+
+
+def _broadcast(values: list[Any], extents: list[tuple[int, int]]) -> list[Any]:
+    """Values in C order, repeated along the axes that have one index and want more: pairs of wanted and had."""
+    block = 1
+    for want, have in reversed(extents):
+        if have != want:
+            blocks = (values[first : first + block] for first in range(0, len(values), block or 1))
+            values = [value for one in blocks for value in one * want]
+        block *= want
+    return values
 
 
 def _repeated(part: Tensor, axis: int, source: Tensor) -> None:

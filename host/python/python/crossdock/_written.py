@@ -37,6 +37,9 @@ def write(path: str, parts: Iterable[bytes]) -> None:
             if old is not None:
                 _copy_owner_and_mode(file.fileno(), old)
             file.writelines(parts)
+            # A crash of the system must not leave the new name with a part of the content.
+            file.flush()
+            os.fsync(file.fileno())
         try:
             os.replace(new, path)
         except OSError as error:
