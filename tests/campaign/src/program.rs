@@ -581,14 +581,10 @@ pub fn bytes_of(seed: u8, count: usize) -> Vec<u8> {
     (0..count).map(byte).collect()
 }
 
-/// One element's bytes, for a fill. Both halves of a byte are alike, so that it does not matter at
-/// which half a fill begins.
+/// One element's bytes, for a fill. Half a byte is the low half of its byte.
 #[must_use]
 pub fn pattern_of(seed: u8, element: Element) -> Vec<u8> {
-    match element {
-        Element::Half => vec![(seed & 15) * 17],
-        _ => bytes_of(seed, element.bits() as usize / 8),
-    }
+    bytes_of(seed, element.bits().unsigned_abs().div_ceil(8) as usize)
 }
 
 #[cfg(test)]

@@ -102,6 +102,18 @@ pub fn content(layout: &Layout, seed: u8) -> Vec<u8> {
     trimmed(layout, bytes.collect())
 }
 
+/// The same with every element equal to one whose bits are the low ones of these bytes.
+#[must_use]
+pub fn repeated(layout: &Layout, element: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![0; layout.bytes() as usize];
+    let bits = layout.element_bits() as usize;
+    for bit in 0..layout.numel() as usize * bits {
+        let from = bit % bits;
+        bytes[bit / 8] |= (element[from / 8] >> (from % 8) & 1) << (bit % 8);
+    }
+    bytes
+}
+
 /// What was read, without the bits behind the last packed element, which are nobody's.
 #[must_use]
 pub fn trimmed(layout: &Layout, mut bytes: Vec<u8>) -> Vec<u8> {

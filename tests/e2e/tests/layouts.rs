@@ -9,9 +9,9 @@
 
 use std::collections::BTreeSet;
 
-use crossdock::{Device, Error, Tensor};
+use crossdock::{Device, Error, Stream, Tensor};
 use crossdock_e2e::everything;
-use crossdock_e2e::modelled_memory::{ModelledMemory, content, places, trimmed};
+use crossdock_e2e::modelled_memory::{ModelledMemory, content, places, repeated, trimmed};
 use crossdock_sdk::abi::Status;
 use crossdock_sdk::dlpack::{
     AxisSlice, DataWord, Dtype, Flags, Layout, Produced, Received, TensorView,
@@ -172,8 +172,8 @@ fn packed_views_that_end_inside_a_byte_keep_their_neighbours() {
             memory.set(&layout, 8, &bytes);
             memory.check(&format!("a write of {what}"));
 
-            view.fill(&[0x77], None).unwrap();
-            memory.set(&layout, 8, &vec![0x77; bytes.len()]);
+            view.fill(&[0x37], None).unwrap();
+            memory.set(&layout, 8, &repeated(&layout, &[0x37]));
             memory.check(&format!("a fill of {what}"));
 
             for from in runtime.devices() {
@@ -187,6 +187,55 @@ fn packed_views_that_end_inside_a_byte_keep_their_neighbours() {
                 view.copy_from(&source, None).unwrap();
                 memory.set(&layout, 8, &bytes);
                 memory.check(&format!("a copy of {what} from {from}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_fill_repeats_the_low_bits_of_an_element_of_any_width() {
+    const NAMES: [&str; 12] = [
+        "uint1",
+        "uint2",
+        "uint4",
+        "int4",
+        "uint1x3",
+        "uint1x5",
+        "float6_e3m2fn",
+        "uint1x7",
+        "uint4x3",
+        "uint1x9",
+        "uint8",
+        "uint8x2",
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = everything(folder.path());
+    for device in runtime.devices() {
+        let stream = Stream::new(&device).ok();
+        for (name, on) in NAMES
+            .iter()
+            .flat_map(|name| [(name, None), (name, stream.as_ref())])
+        {
+            for count in [1, 5, 6, 8, 19] {
+                let layout = Layout::compact(dtype(name), &[count]).unwrap();
+                // The bits above the element's do not count.
+                let element = [0xd7, 0xa9][..layout.element_bits().div_ceil(8) as usize].to_vec();
+                let expected = repeated(&layout, &element);
+                let what = format!("{count} {name} on {device}");
+
+                let whole = Tensor::empty(&device, &layout).unwrap();
+                whole.fill(&element, on).unwrap();
+                whole.synchronize(None).unwrap();
+                assert_eq!(trimmed(&layout, whole.read().unwrap()), expected, "{what}");
+
+                for layout in [&layout, &strided(dtype(name), &[count], &[3])] {
+                    let mut memory = ModelledMemory::new(&runtime, &device, 256);
+                    let view = memory.view(layout, 8);
+                    view.fill(&element, on).unwrap();
+                    view.synchronize(None).unwrap();
+                    memory.set(layout, 8, &expected);
+                    memory.check(&what);
+                }
             }
         }
     }
@@ -230,13 +279,9 @@ fn replaced(view: &Tensor, how: usize, from: &Device, bytes: Vec<u8>) -> Result<
     match how {
         0 => view.write(&bytes).map(|()| bytes),
         1 => {
-            let one = Layout::compact(dtype, &[1]).unwrap();
-            let element = if dtype.is_sub_byte() {
-                vec![0x33]
-            } else {
-                content(&one, 0x44)
-            };
-            let all = element.repeat(bytes.len() / element.len());
+            let element = content(&Layout::compact(dtype, &[1]).unwrap(), 0x44);
+            let compact = Layout::compact(dtype, view.layout().shape()).unwrap();
+            let all = repeated(&compact, &element);
             view.fill(&element, None).map(|()| all)
         }
         _ => {

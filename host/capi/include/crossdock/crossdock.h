@@ -1164,8 +1164,9 @@ xd_error *xd_tensor_write(const xd_tensor *tensor, const void *bytes, uint64_t s
 xd_error *xd_tensor_copy_from(const xd_tensor *tensor, const xd_tensor *source,
                               const xd_stream *stream);
 
-/** \brief Repeats the bytes of one element over the tensor.
- * \param[in] pattern  The bytes of one element, read before this returns.
+/** \brief Repeats one element over the tensor.
+ * \param[in] pattern  The bytes of one element, read before this returns. An element that does not end at
+ *                     a byte is the low bits of them; the other bits are ignored.
  * \param[in] stream   NULL: it is done when this returns. Else as for \ref xd_tensor_copy_from: a
  *                     fill that the plugin cannot make (a device without `XD_CAP_FILL`) waits for the
  *                     work on the stream first.

@@ -98,13 +98,28 @@ pub(crate) fn shares_last_byte(tensor: &Tensor) -> bool {
     tensor.bits() % 8 != 0 && tensor.layout().is_contiguous() && !is_alone()
 }
 
+/// The shortest run of elements of so many bits that fills whole bytes.
+fn run_length(bits: u32) -> u32 {
+    8 >> bits.trailing_zeros().min(3)
+}
+
+/// The bytes of such a run, whose elements are all the low bits of `element`.
+pub(crate) fn run_of(element: &[u8], bits: u32) -> Vec<u8> {
+    let bit = |at: u32| {
+        let from = at % bits;
+        let byte = element.get((from / 8) as usize);
+        byte.map_or(0, |byte| (byte >> (from % 8) & 1) << (at % 8))
+    };
+    let bytes = run_length(bits) * bits / 8;
+    (0..bytes)
+        .map(|byte| (8 * byte..8 * byte + 8).map(bit).sum())
+        .collect()
+}
+
 /// A compact tensor as two: the elements that fill whole bytes, and the few that do not.
 pub(crate) fn split(tensor: &Tensor) -> Result<(Tensor, Tensor), Error> {
     let layout = tensor.layout();
-    let bits = i64::from(layout.element_bits());
-    // The shortest run of elements that fills whole bytes: 8 divides so many times these bits.
-    let run = 8_i64 >> bits.trailing_zeros().min(3);
-    let last = layout.numel() % run;
+    let last = layout.numel() % i64::from(run_length(layout.element_bits()));
     let whole = layout.numel() - last;
     // Padded elements fill whole bytes, so these are packed.
     let part = |count: i64| Layout::compact(layout.dtype(), &[count]);

@@ -29,16 +29,16 @@ pub(crate) fn zeroed(length: usize) -> Result<Vec<u8>, Error> {
     Ok(unsafe { Vec::from_raw_parts(first, length, length) })
 }
 
-/// A pattern so many times.
+/// So many bytes of a pattern that repeats.
 ///
 /// # Errors
 /// [`Error::Exhausted`].
-pub(crate) fn repeated(pattern: &[u8], count: usize) -> Result<Vec<u8>, Error> {
-    let length = pattern.len().saturating_mul(count);
+pub(crate) fn repeated(pattern: &[u8], length: usize) -> Result<Vec<u8>, Error> {
     let mut bytes = Vec::new();
     reserve(&mut bytes, length)?;
-    for _ in 0..count {
-        bytes.extend_from_slice(pattern);
+    while bytes.len() < length && !pattern.is_empty() {
+        let more = pattern.len().min(length - bytes.len());
+        bytes.extend(pattern.iter().take(more));
     }
     Ok(bytes)
 }
@@ -75,7 +75,7 @@ mod tests {
             let error = grow(&mut vec![1], count).unwrap_err();
             assert!(matches!(error, Error::Exhausted { .. }), "{error:?}");
         }
-        assert_eq!(repeated(&[1, 2], 2).unwrap(), [1, 2, 1, 2]);
+        assert_eq!(repeated(&[1, 2, 3], 5).unwrap(), [1, 2, 3, 1, 2]);
         let mut bytes = vec![7];
         grow(&mut bytes, 3).unwrap();
         assert_eq!(bytes, [7, 0, 0]);

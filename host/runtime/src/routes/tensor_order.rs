@@ -102,10 +102,13 @@ impl Tensor {
         route::copy_into(self, source, stream)
     }
 
-    /// Repeats the bytes of one element over the tensor; in the order of a stream, or done when it
-    /// returns. A fill that the plugin cannot make itself (a device without `FILL`) waits for the work on
-    /// the stream first, without a limit.
-    /// Packed elements of less than a byte are filled by whole bytes, and what is beside them stays.
+    /// Repeats one element over the tensor; in the order of a stream, or done when it returns. The pattern
+    /// has the bytes of the element. If the element does not end at a byte, it is the low bits of the
+    /// pattern, and the other bits are ignored. Bits next to the tensor's elements stay.
+    ///
+    /// A fill that the plugin cannot make itself waits for the work on the stream first, without a limit: on
+    /// a device without `FILL`, and for a pattern whose shortest run of whole bytes is not 1, 2, 4, 8 or 16
+    /// bytes long (the run of packed 3-bit elements is 3 bytes long).
     ///
     /// # Errors
     /// [`Error::Misuse`] when it is read-only, its elements overlap, or the pattern is no element;
@@ -113,8 +116,8 @@ impl Tensor {
     pub fn fill(&self, pattern: &[u8], stream: Option<&Stream>) -> Result<(), Error> {
         const OPERATION: &str = "fill a tensor";
         self.check_writable(OPERATION)?;
-        let bits = self.layout().element_bits().max(8);
-        if pattern.len() as u64 * 8 != u64::from(bits) {
+        let bits = self.layout().element_bits();
+        if pattern.len() as u64 != u64::from(bits.div_ceil(8)) {
             let why = format!(
                 "an element has {bits} bits, the pattern {} bytes",
                 pattern.len()
@@ -122,18 +125,24 @@ impl Tensor {
             return Err(Error::misuse(OPERATION, why));
         }
         order::check(stream)?;
+        let packed;
+        let run = if bits.is_multiple_of(8) {
+            pattern
+        } else {
+            packed = elements::run_of(pattern, bits);
+            &packed
+        };
         if !self.layout().is_contiguous() {
             let compact = elements::room(self.device(), self.layout())?;
-            compact.fill_whole(pattern, stream)?;
+            compact.fill_whole(run, stream)?;
             return self.copy_from(&compact, stream);
         }
         if !elements::shares_last_byte(self) {
-            return self.fill_whole(pattern, stream);
+            return self.fill_whole(run, stream);
         }
         let (body, edge) = elements::split(self)?;
-        body.fill_whole(pattern, stream)?;
-        // Elements that share a byte and can be filled are smaller than it, so the pattern is one byte.
-        let bytes = repeated(pattern, host_length(edge.nbytes())?)?;
+        body.fill_whole(run, stream)?;
+        let bytes = repeated(run, host_length(edge.nbytes())?)?;
         let of_bytes =
             |bytes: &mut Vec<u8>| elements::room_with(edge.device(), edge.layout(), bytes);
         let (_bytes, last) = lend(bytes, of_bytes)?;
@@ -141,18 +150,15 @@ impl Tensor {
     }
 
     /// Fills all bytes of a compact tensor, with the bits behind a last element that ends inside one.
-    fn fill_whole(&self, pattern: &[u8], stream: Option<&Stream>) -> Result<(), Error> {
+    fn fill_whole(&self, run: &[u8], stream: Option<&Stream>) -> Result<(), Error> {
         if self.layout().numel() == 0 {
             return Ok(());
         }
-        match self.fill_by_hook(pattern, stream) {
+        match self.fill_by_hook(run, stream) {
             Err(error) if error.is_unsupported() => {
                 order::synchronize(stream)?;
-                let count = host_length(self.nbytes())? / pattern.len();
-                lend(repeated(pattern, count)?, |bytes| {
-                    transfer::write(self, bytes)
-                })
-                .map(drop)
+                let bytes = repeated(run, host_length(self.nbytes())?)?;
+                lend(bytes, |bytes| transfer::write(self, bytes)).map(drop)
             }
             filled => filled,
         }
