@@ -1,7 +1,10 @@
 //! One OpenCL device: what it is, what it can do, and the context it shares with its platform.
 #![expect(unsafe_code, reason = "contexts of others arrive as raw handles")]
 
-use std::{ffi::c_void, sync::Arc};
+use std::{
+    ffi::c_void,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+};
 
 use opencl3::{context::context as cl_context, device as cl};
 
@@ -41,6 +44,8 @@ pub(crate) struct Device {
     pub(crate) aliases_host: bool,
     /// Freed host memory for the next objects over memory of ours.
     pub(crate) pool: Arc<Pool>,
+    /// The device in contexts of others, by their word.
+    elsewhere: Mutex<Vec<(u64, Weak<Self>)>>,
 }
 
 impl Device {
@@ -57,6 +62,7 @@ impl Device {
             queue: Arc::new(stream::create_queue(&platform.context, id)?),
             aliases_host: false,
             pool: Arc::new(Pool::new(kept)),
+            elsewhere: Mutex::default(),
         };
         device.aliases_host = device.facts.class == Class::Cpu && backing::proves_alias(&device);
         Ok(device)
@@ -74,6 +80,10 @@ impl Device {
         if word_of(context) == self.context().word() {
             return Ok(Arc::clone(self));
         }
+        let known = find(&self.elsewhere(), word_of(context));
+        if let Some(known) = known {
+            return Ok(known);
+        }
         // SAFETY: `retain` needs a live context: the caller promises it.
         let context = unsafe { Context::retain(context, self.driver_state()) }?;
         if !devices_of(&context)?.contains(&self.id) {
@@ -90,14 +100,31 @@ impl Device {
             only_cpus: self.platform.only_cpus,
             turns: Arc::clone(&self.platform.turns),
         });
-        Ok(Arc::new(Self {
+        let made = Arc::new(Self {
             id: self.id,
             facts: self.facts.clone(),
             queue: Arc::new(stream::create_queue(&platform.context, self.id)?),
             platform,
             aliases_host: self.aliases_host,
             pool: Arc::clone(&self.pool),
-        }))
+            elsewhere: Mutex::default(),
+        });
+        // Of two threads that do this at once, one throws its own away.
+        let mut elsewhere = self.elsewhere();
+        let word = made.context().word();
+        let known = find(&elsewhere, word);
+        if known.is_none() {
+            elsewhere.retain(|(_, device)| device.strong_count() > 0);
+            elsewhere.push((word, Arc::downgrade(&made)));
+        }
+        drop(elsewhere);
+        Ok(known.unwrap_or(made))
+    }
+
+    fn elsewhere(&self) -> MutexGuard<'_, Vec<(u64, Weak<Self>)>> {
+        self.elsewhere
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn driver_state(&self) -> &Arc<DriverState> {
@@ -112,6 +139,12 @@ impl Device {
     pub(crate) fn shares_context(&self, other: &Self) -> bool {
         self.context().word() == other.context().word()
     }
+}
+
+/// The live one in this context, which it keeps alive.
+fn find(devices: &[(u64, Weak<Device>)], context: u64) -> Option<Arc<Device>> {
+    let mut same = devices.iter().filter(|(word, _)| *word == context);
+    same.find_map(|(_, device)| device.upgrade())
 }
 
 fn devices_of(context: &Context) -> Result<Vec<DeviceId>, Fault> {

@@ -43,6 +43,8 @@ struct Point {
     end: Arc<Awaited>,
     /// Whose context the event lives in.
     device: Arc<Device>,
+    /// The queue that it was recorded on.
+    queue: Option<u64>,
     host_events: Promises,
 }
 
@@ -82,6 +84,7 @@ impl Event {
         self.replace(State::Recorded(Point {
             end: Arc::new(Awaited::new(command_event)),
             device: Arc::clone(&stream.device),
+            queue: Some(stream.queue.word()),
             host_events,
         }));
         Ok(())
@@ -168,6 +171,11 @@ impl Event {
         })
     }
 
+    /// The queue that it was recorded on last.
+    pub(crate) fn queue(&self) -> Option<u64> {
+        self.point()?.queue
+    }
+
     fn is_host(&self) -> bool {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         matches!(*state, State::Host { .. })
@@ -199,6 +207,7 @@ impl Event {
             State::Host { end, promise } => Some(Point {
                 end: Arc::clone(end),
                 device: Arc::clone(&self.device),
+                queue: None,
                 host_events: Promises::of(promise),
             }),
         }

@@ -28,8 +28,8 @@
 //! # Decisions
 //!
 //! - *One context a platform*, shared by its devices. An object or queue that others made keeps
-//!   its own context: the device is opened once more inside that (`Device::inside`), and memory
-//!   of another context is reached by its host address, where it has one.
+//!   its own context: the device is opened once more inside that (`Device::inside`), for all of
+//!   them together, and memory of another context is reached by its host address, where it has one.
 //! - *A failure of the host is carried beside the driver's events* (`promise.rs`). Drivers lose
 //!   the cause, report the work behind it as done, or never run again, so they are only told that
 //!   the host is done; the work behind a failure still runs, and says that it failed.
@@ -48,6 +48,8 @@
 //!   of them; a command answers `CONFLICT` meanwhile. Threads map and unmap an object and its
 //!   parts one at a time (`turns.rs`), also over the driver's calls: PoCL finds a mapping by its
 //!   address, and frees one that another thread is still making.
+//! - *What waits for a queue stands in a line of this queue* (`deferred.rs`): one command of a line is
+//!   asked about, however long the line is.
 //! - *A queue is released when it is idle* (`deferred.rs`): Intel's runtime hangs one of its
 //!   threads otherwise.
 

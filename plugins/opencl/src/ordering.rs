@@ -19,7 +19,7 @@ use crate::{
     event::Event,
     fault::{Fault, Kind},
     plugin::OpenCl,
-    progress::Progress,
+    progress::{Progress, is_over},
     stream::Stream,
     word::can_be_object,
 };
@@ -72,7 +72,8 @@ impl Streams for OpenCl {
         }
         let gone = self.streams.remove(OPERATION, stream)?;
         if let Some(last) = gone.last()? {
-            self.deferred.keep(last, gone);
+            let queue = gone.queue.word();
+            self.deferred.keep(queue, last, gone, is_over);
         }
         Ok(())
     }
@@ -80,12 +81,15 @@ impl Streams for OpenCl {
     fn stream_synchronize(&self, stream: StreamHandle, timeout_ns: u64) -> Result<(), Error> {
         let stream = self.stream(stream, "stream_synchronize")?;
         let ended = stream.synchronize(limit(timeout_ns));
+        self.deferred.sweep_queue(stream.queue.word(), is_over);
         self.seen(ended, || late("stream_synchronize"))
     }
 
     fn stream_query(&self, stream: StreamHandle) -> Result<(), Error> {
         let stream = self.stream(stream, "stream_query")?;
-        self.seen(stream.query(), || pending("stream_query"))
+        let now = stream.query();
+        self.deferred.sweep_queue(stream.queue.word(), is_over);
+        self.seen(now, || pending("stream_query"))
     }
 
     fn stream_wait_event(&self, stream: StreamHandle, event: EventHandle) -> Result<(), Error> {
@@ -122,7 +126,11 @@ impl Streams for OpenCl {
         const OPERATION: &str = "event_destroy";
         // Other threads may be waiting for the event. One that cannot be completed lives on.
         self.event(event, OPERATION)?.abandon()?;
-        drop(self.events.remove(OPERATION, event)?);
+        let gone = self.events.remove(OPERATION, event)?;
+        // The host waited for it, perhaps to know that earlier frees are over.
+        if let Some(queue) = gone.queue() {
+            self.deferred.sweep_queue(queue, is_over);
+        }
         Ok(())
     }
 }
@@ -206,7 +214,8 @@ impl AsyncMemory for OpenCl {
         let stream = self.stream(stream, OPERATION)?;
         let command_event = stream.marker()?;
         if let Some(gone) = self.forget(address, MemoryKind::DEVICE, OPERATION)? {
-            self.deferred.keep(command_event, gone);
+            let queue = stream.queue.word();
+            self.deferred.keep(queue, command_event, gone, is_over);
         }
         Ok(())
     }

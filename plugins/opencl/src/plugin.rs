@@ -32,6 +32,7 @@ use crate::{
     host_call::HostCalls,
     memory::{Allocation, Flavour},
     pointers::Pointers,
+    progress::is_over,
     stream::Stream,
     view::Access,
 };
@@ -165,7 +166,7 @@ impl Plugin for OpenCl {
                 return Err(Fault::new(Kind::Timeout, "retire", why).into());
             }
         }
-        self.deferred.sweep();
+        self.deferred.sweep(is_over);
         for device in &self.driver.devices {
             device.pool.close();
         }
@@ -187,7 +188,7 @@ impl Pool for OpenCl {
         self.driver.driver_state.check(operation)?;
         let device = self.device(device, operation)?;
         // What waits for its stream and is over is free too.
-        self.deferred.sweep();
+        self.deferred.sweep(is_over);
         device
             .pool
             .trim(usize::try_from(keep_bytes).unwrap_or(usize::MAX));
@@ -197,7 +198,7 @@ impl Pool for OpenCl {
     fn memory_usage(&self, device: u32) -> Result<MemoryUsage, Error> {
         let operation = "memory_usage";
         self.driver.driver_state.check(operation)?;
-        self.deferred.sweep();
+        self.deferred.sweep(is_over);
         Ok(self.device(device, operation)?.pool.usage())
     }
 
@@ -247,15 +248,30 @@ impl OpenCl {
         if let Some(fault) = self.driver.driver_state.take_late() {
             return Err(fault);
         }
-        self.deferred.sweep();
-        let made = match kind {
-            MemoryKind::DEVICE => Allocation::device(device, size, alignment)?,
-            MemoryKind::PINNED => Allocation::pinned(device, size, alignment)?,
-            MemoryKind::MANAGED => Allocation::managed(device, size, alignment)?,
-            _ => return Err(Fault::unsupported("allocate", "no such kind of memory")),
+        self.deferred.sweep_few(is_over);
+        let made = match Self::made_on(device, kind, size, alignment) {
+            Err(fault) if is_memory_short(&fault) => {
+                self.deferred.sweep(is_over);
+                Self::made_on(device, kind, size, alignment)?
+            }
+            made => made?,
         };
         let made = self.pointers.insert(made)?;
         Ok(base_of(&made))
+    }
+
+    fn made_on(
+        device: &Arc<Device>,
+        kind: MemoryKind,
+        size: u64,
+        alignment: u64,
+    ) -> Result<Allocation, Fault> {
+        match kind {
+            MemoryKind::DEVICE => Allocation::device(device, size, alignment),
+            MemoryKind::PINNED => Allocation::pinned(device, size, alignment),
+            MemoryKind::MANAGED => Allocation::managed(device, size, alignment),
+            _ => Err(Fault::unsupported("allocate", "no such kind of memory")),
+        }
     }
 
     /// Takes an allocation out of the table; dropping it frees it.
@@ -363,6 +379,10 @@ impl Drop for OpenCl {
             log::debug!(target: crate::handle::TARGET, "{leaked} objects were left to the system");
         }
     }
+}
+
+const fn is_memory_short(fault: &Fault) -> bool {
+    matches!(fault.kind, Kind::OutOfDeviceMemory | Kind::OutOfHostMemory)
 }
 
 /// The first byte of an allocation, in the form in which the host passes it around.

@@ -203,6 +203,42 @@ fn an_object_and_a_queue_of_a_context_of_their_own_are_used_there() {
 }
 
 #[test]
+fn objects_of_one_context_share_one_queue_there() {
+    let plugin = open_or_skip!();
+    let (_, device_id) = vendor_names(&plugin);
+    let context =
+        cl_context::create_context(&[device_id], std::ptr::null(), None, null_mut()).unwrap();
+    let references = || {
+        let fact = cl_context::CL_CONTEXT_REFERENCE_COUNT;
+        u32::from(cl_context::get_context_info(context, fact).unwrap())
+    };
+    let objects = [(); 4].map(|()| {
+        // SAFETY: a live context, and no host memory.
+        let raw = unsafe {
+            cl_memory::create_buffer(context, cl_memory::CL_MEM_READ_WRITE, 64, null_mut())
+        };
+        raw.unwrap()
+    });
+    let mut seen = Vec::new();
+    let adopted = objects.map(|raw| {
+        let address = Address::handle(raw.expose_provenance() as u64, 0);
+        let flags = AdoptFlags::empty();
+        // SAFETY: a live memory object.
+        let adopted = unsafe { plugin.adopt(0, address, MemoryKind::DEVICE, 64, flags) }.unwrap();
+        seen.push(references());
+        adopted
+    });
+    assert_eq!(seen, [seen[0]; 4], "each object needs a queue of its own");
+    for (adopted, raw) in adopted.into_iter().zip(objects) {
+        plugin.release_adopted(0, adopted).unwrap();
+        // SAFETY: the reference that the creation gave.
+        unsafe { cl_memory::release_mem_object(raw) }.unwrap();
+    }
+    // SAFETY: the reference that the creation gave.
+    unsafe { cl_context::release_context(context) }.unwrap();
+}
+
+#[test]
 fn a_context_without_the_device_is_unsupported() {
     let plugin = open_or_skip!();
     if plugin.device_count() < 2 {

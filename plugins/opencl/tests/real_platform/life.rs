@@ -1,14 +1,17 @@
 //! Devices, and what is left after a fork, at exit, and without drivers.
 
-use std::process::Command;
+use std::{ffi::c_void, process::Command};
 
 use crossdock_plugin_opencl::OpenCl;
 use crossdock_sdk::{
-    abi::{MemoryKind, ProbeState, Status, StreamHandle},
-    plugin::{HostEvents, Plugin, Streams, read_fixed_text},
+    abi::{AddressForm, EventHandle, MemoryKind, ProbeState, Status, StreamHandle},
+    plugin::{AsyncMemory, HostEvents, Plugin, Streams, read_fixed_text},
 };
+use opencl3::memory as cl_memory;
 
-use crate::rig::{NO_LIMIT, allocate, copy, device, free, host, open_or_skip, opened, status};
+use crate::rig::{
+    LATE, NO_LIMIT, allocate, copy, device, free, host, open_or_skip, opened, status,
+};
 
 #[test]
 fn every_device_says_what_it_is_and_keeps_its_identity() {
@@ -59,6 +62,85 @@ fn after_a_fork_or_at_exit_every_call_says_so_and_nothing_is_called() {
             MemoryKind::DEVICE
         );
         drop(plugin);
+    }
+}
+
+/// A stream that waits for a host event, with memory freed and then an event recorded on it.
+fn held_free(plugin: &OpenCl) -> ([EventHandle; 2], StreamHandle, *mut c_void) {
+    let stream = plugin.stream_create(0).unwrap();
+    let memory = allocate(plugin, MemoryKind::DEVICE, 1 << 20);
+    let raw = std::ptr::with_exposed_provenance_mut(memory.word as usize);
+    // SAFETY: a live memory object.
+    unsafe { cl_memory::retain_mem_object(raw) }.unwrap();
+    let (held, after) = (
+        plugin.event_create_host(0).unwrap(),
+        plugin.event_create(0).unwrap(),
+    );
+    plugin.stream_wait_event(stream, held).unwrap();
+    // SAFETY: memory of the plugin's that nothing uses.
+    unsafe { plugin.free_async(stream, memory) }.unwrap();
+    plugin.event_record(after, stream).unwrap();
+    ([held, after], stream, raw)
+}
+
+#[test]
+fn memory_freed_in_the_order_of_a_stream_is_given_back_to_who_waited_for_that() {
+    let plugin = open_or_skip!();
+    if plugin.device_info(0).unwrap().address_form != AddressForm::HANDLE {
+        println!("skipped: memory is no object there");
+        return;
+    }
+    type Wait = fn(&OpenCl, EventHandle, StreamHandle);
+    let waits: [Wait; 3] = [
+        |plugin, after, _| {
+            plugin.event_synchronize(after, LATE).unwrap();
+            plugin.event_destroy(after).unwrap();
+        },
+        |plugin, _, stream| plugin.stream_synchronize(stream, LATE).unwrap(),
+        |plugin, after, stream| {
+            plugin.event_synchronize(after, LATE).unwrap();
+            plugin.stream_query(stream).unwrap();
+        },
+    ];
+    for wait in waits {
+        let ([held, after], stream, raw) = held_free(&plugin);
+        let references = || {
+            let fact = cl_memory::CL_MEM_REFERENCE_COUNT;
+            u32::from(cl_memory::get_mem_object_info(raw, fact).unwrap())
+        };
+        assert_eq!(references(), 2, "the stream may still use it");
+        plugin.event_complete(held, Status::OK).unwrap();
+        wait(&plugin, after, stream);
+        assert_eq!(references(), 1);
+        // SAFETY: the reference of the test.
+        unsafe { cl_memory::release_mem_object(raw) }.unwrap();
+    }
+}
+
+#[test]
+#[ignore = "a measurement: prints what is given back late costs"]
+fn what_is_given_back_late_costs_the_same_however_much_there_is() {
+    let plugin = open_or_skip!();
+    for count in [1000, 10_000] {
+        let stream = plugin.stream_create(0).unwrap();
+        let held = plugin.event_create_host(0).unwrap();
+        plugin.stream_wait_event(stream, held).unwrap();
+        let before = std::time::Instant::now();
+        for _ in 0..count {
+            let memory = allocate(&plugin, MemoryKind::DEVICE, 64);
+            // SAFETY: memory of the plugin's that nothing uses.
+            unsafe { plugin.free_async(stream, memory) }.unwrap();
+        }
+        println!("{count} frees: {:?}", before.elapsed());
+        let before = std::time::Instant::now();
+        for _ in 0..count / 10 {
+            let stream = plugin.stream_create(0).unwrap();
+            plugin.stream_wait_event(stream, held).unwrap();
+            plugin.stream_destroy(stream).unwrap();
+        }
+        println!("{} streams: {:?}", count / 10, before.elapsed());
+        plugin.event_complete(held, Status::OK).unwrap();
+        plugin.stream_synchronize(stream, NO_LIMIT).unwrap();
     }
 }
 
