@@ -8,6 +8,7 @@
 //! | [`copy`] | plans copies of any layout, and runs them on several threads |
 //! | [`fill`] | repeats a pattern over memory |
 //! | [`memory`], [`pages`] | allocates, and keeps freed blocks warm |
+//! | `limits` | how much memory the process may have |
 //! | [`pointers`] | answers which allocation an address lies in |
 //! | [`stream`], [`event`] | work in order, and points in it |
 //! | [`threads`] | run the streams that have work; a stream that waits needs none |
@@ -28,6 +29,7 @@ pub mod copy;
 mod device;
 pub mod event;
 pub mod fill;
+mod limits;
 pub mod memory;
 pub mod pages;
 mod plugin;

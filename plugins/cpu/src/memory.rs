@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::limits;
 use crate::pages::{self, Block};
 
 /// Why no memory was given.
@@ -87,10 +88,10 @@ impl Cache {
         }
     }
 
-    /// A cache that keeps a quarter of the machine's memory, and no more than a gibibyte.
+    /// A cache that keeps a quarter of the memory that the process may have now, and no more than a gibibyte.
     #[must_use]
     pub fn for_machine() -> Self {
-        Self::new((pages::total_bytes() / 4).min(KEPT_BYTES))
+        Self::new((limits::allowed_bytes() / 4).min(KEPT_BYTES))
     }
 
     /// Gives a block of at least `bytes` bytes.
