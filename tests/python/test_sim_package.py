@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -171,6 +172,26 @@ def test_with_sim_says_too_that_nothing_was_simulated() -> None:
     for program, told in (("pass", NOTHING), (opens, "")):
         run = subprocess.run([ROOT / "scripts/with-sim", "--", *python(program)], capture_output=True, text=True, timeout=60)
         assert (run.returncode, run.stderr) == (0, told)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_with_sim_hands_a_signal_on_and_keeps_the_drivers_until_the_command_ends(number: int) -> None:
+    program = f"""if True:
+        import os, pathlib, signal, sys
+        work = pathlib.Path(os.environ["CROSSDOCK_SIM_DIR"])
+        signal.alarm(30)
+        signal.pthread_sigmask(signal.SIG_BLOCK, [{int(number)}])
+        print("here", flush=True)
+        signal.sigwait([{int(number)}])
+        sys.exit(5 if (work / "libcuda.so.1").exists() and input() == "more" else 6)
+    """
+    command = [ROOT / "scripts/with-sim", "--", *python(program)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as run:
+        assert run.stdin and run.stdout and run.stdout.readline() == "here\n"
+        run.send_signal(number)
+        run.stdin.write("more\n")
+        run.stdin.close()
+        assert run.wait() == 5
 
 
 def test_the_libraries_are_those_of_the_vendors(simulated: Command, installed: Path, tmp_path: Path) -> None:
