@@ -8,11 +8,12 @@
 mod reapers;
 
 use std::io;
+use std::mem::ManuallyDrop;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crossdock_sdk::child::{Child, output, reap_alone};
+use crossdock_sdk::child::{Child, output, reap_alone, running};
 use reapers::{CASE, in_children, refuse};
 
 const SOON: Duration = Duration::from_secs(20);
@@ -69,17 +70,35 @@ fn a_program_that_reaps_alone_knows_each_status_and_ends_groups() {
         "a_program_that_reaps_alone_knows_each_status_and_ends_groups",
         || {
             reap_alone();
-            let (mut from, to) = io::pipe().unwrap();
-            let mut command = shell("sleep 1000 & echo started; exit 5");
-            let child = Child::start_group(command.stdout(to)).unwrap();
-            drop(command);
-            assert!(child.ends_within(None).unwrap());
-            child.kill();
-            assert_eq!(child.status().unwrap().code(), Some(5));
-            // The end comes once `sleep` is dead as well.
-            assert_eq!(io::read_to_string(&mut from).unwrap(), "started\n");
+            // The second one leaves the group, and is an orphan when the shell has ended.
+            for sleeps in ["sleep 1000", "setsid sleep 1000"] {
+                let (mut from, to) = io::pipe().unwrap();
+                let mut command = shell(&format!("{sleeps} & echo started; exit 5"));
+                let child = Child::start_group(command.stdout(to)).unwrap();
+                drop(command);
+                assert!(child.ends_within(None).unwrap());
+                child.kill();
+                assert_eq!(child.status().unwrap().code(), Some(5));
+                // The end comes once `sleep` is dead as well.
+                assert_eq!(io::read_to_string(&mut from).unwrap(), "started\n");
+                assert_eq!(running(), Vec::<u32>::new());
+            }
         },
     );
+}
+
+#[test]
+fn the_leader_of_a_group_ends_with_the_thread_that_started_it() {
+    let (mut from, to) = io::pipe().unwrap();
+    let starts = move || {
+        let mut command = shell("echo started; exec sleep 1000");
+        let _left = ManuallyDrop::new(Child::start_group(command.stdout(to)).unwrap());
+    };
+    let thread = crossdock_sdk::threads::Thread::named("starts").spawn(starts);
+    assert!(thread.unwrap().join().is_ok());
+    // The end comes once `sleep` is dead.
+    let said = io::read_to_string(&mut from).unwrap();
+    assert!(matches!(&*said, "" | "started\n"), "{said}");
 }
 
 fn shell(line: &str) -> Command {

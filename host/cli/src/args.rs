@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 use crossdock_sdk::child;
 
-use crate::{command, exit::Exit, failure::Failure, globals::Globals};
+use crate::{command, exit::Exit, failure::Failure, globals::Globals, signals};
 
 /// Move tensors between accelerators that know nothing of each other.
 ///
@@ -62,6 +62,9 @@ impl Command {
         if self.judges_children() {
             child::reap_alone();
         }
+        if self.leaves_things() {
+            signals::clean_up_before_the_end();
+        }
         match self {
             Self::Devices(arguments) => command::devices::run(arguments, globals),
             Self::Doctor(arguments) => command::doctor::run(arguments, globals),
@@ -90,6 +93,14 @@ impl Command {
                 | Self::Conform(_)
                 | Self::ConformChild(_)
                 | Self::ConformEnding(_)
+        )
+    }
+
+    /// Whether a signal could end it with a group of children or a temporary file.
+    const fn leaves_things(&self) -> bool {
+        matches!(
+            self,
+            Self::Copy(_) | Self::Doctor(_) | Self::Matrix(_) | Self::Conform(_)
         )
     }
 }

@@ -4,19 +4,17 @@
 use std::{
     env,
     fs::File,
-    io::{self, BufRead as _, BufReader, PipeReader, PipeWriter, Write as _},
+    io::{self, PipeWriter, Write as _},
+    marker::PhantomData,
     os::unix::process::ExitStatusExt as _,
     path::PathBuf,
     process::{Command, ExitStatus, Stdio},
-    sync::{
-        Arc,
-        mpsc::{self, Receiver},
-    },
+    sync::Arc,
     thread::JoinHandle,
     time::Duration,
 };
 
-use crossdock_sdk::child::Child;
+use crossdock_sdk::child::{Child, Lines};
 use crossdock_sdk::threads::Thread;
 use rustix::stdio;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -27,8 +25,9 @@ use crate::{command::probe::command::signal_name, failure::Problem};
 #[derive(Debug)]
 pub(crate) struct Followed<T> {
     child: Arc<Child>,
-    pub(crate) words: Receiver<Word<T>>,
+    lines: Lines,
     end: JoinHandle<io::Result<bool>>,
+    words: PhantomData<T>,
 }
 
 /// A line of JSON in the pipe.
@@ -40,7 +39,7 @@ pub(crate) enum Word<T> {
     Over,
 }
 
-impl<T: DeserializeOwned + Send + 'static> Followed<T> {
+impl<T: DeserializeOwned> Followed<T> {
     pub(crate) fn start(command: Command) -> Result<Self, Problem> {
         Self::started(command)
             .map_err(|error| Problem::child("start a process for the plugins", &error))
@@ -49,12 +48,30 @@ impl<T: DeserializeOwned + Send + 'static> Followed<T> {
     fn started(mut command: Command) -> io::Result<Self> {
         let (from_child, pipe) = io::pipe()?;
         command.stdin(Stdio::null()).stdout(pipe.try_clone()?);
-        let words = words(from_child)?;
         // A group of its own, so that what it starts ends with it.
         let child = Arc::new(Child::start_group(&mut command)?);
         let waits = Arc::clone(&child);
         let end = Thread::named("child-end").spawn(move || end_of(&waits, pipe))?;
-        Ok(Self { child, words, end })
+        Ok(Self {
+            child,
+            lines: Lines::of(from_child),
+            end,
+            words: PhantomData,
+        })
+    }
+
+    /// The child's next word, or that it has ended; none if it says nothing for so long.
+    pub(crate) fn next_within(&mut self, limit: Duration) -> Result<Option<Word<T>>, Problem> {
+        // A line that is none of ours was cut off, or written by the plugin.
+        let parse = |line: &[u8]| serde_json::from_slice(line).ok();
+        match self.lines.next_within(limit, parse) {
+            Ok(word) => Ok(word.or(Some(Word::Over))),
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => Ok(None),
+            Err(error) => Err(Problem::child(
+                "listen to the process of the plugins",
+                &error,
+            )),
+        }
     }
 
     /// Ends the child and what it started.
@@ -69,6 +86,8 @@ impl<T: DeserializeOwned + Send + 'static> Followed<T> {
 
     fn reaped(self) -> io::Result<ExitStatus> {
         let gone = || io::Error::other("the thread that waits for the child ended");
+        // Nobody reads it any more, so the last word does not wait for room in the pipe.
+        drop(self.lines);
         self.end.join().map_err(|_panic| gone())??;
         Arc::into_inner(self.child).ok_or_else(gone)?.status()
     }
@@ -84,28 +103,6 @@ fn end_of(child: &Child, mut pipe: PipeWriter) -> io::Result<bool> {
         .and_then(|()| write(&mut pipe, &Word::<()>::Over))
         .ok();
     ended
-}
-
-fn words<T: DeserializeOwned + Send + 'static>(
-    from_child: PipeReader,
-) -> io::Result<Receiver<Word<T>>> {
-    let (send, receive) = mpsc::channel();
-    let read = move || {
-        for line in BufReader::new(from_child).lines().map_while(Result::ok) {
-            // A line that is none of ours was cut off, or written by the plugin.
-            let Ok(word) = serde_json::from_str(&line) else {
-                continue;
-            };
-            let is_last = matches!(word, Word::Over);
-            // Once the limit is over nobody listens, but the last word is still to be taken.
-            send.send(word).ok();
-            if is_last {
-                return;
-            }
-        }
-    };
-    Thread::named("child-output").spawn(read)?;
-    Ok(receive)
 }
 
 /// This program's file, to start it again.

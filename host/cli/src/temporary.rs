@@ -2,21 +2,14 @@
 #![expect(unsafe_code, reason = "removes files in the handler of a signal")]
 
 use std::{
-    ffi::{CString, c_char, c_int},
+    ffi::{CString, c_char},
     fs::{File, OpenOptions},
     io,
     os::unix::{ffi::OsStrExt as _, fs::OpenOptionsExt as _},
     path::{Path, PathBuf},
     ptr,
-    sync::{
-        Once,
-        atomic::{AtomicPtr, AtomicU32, Ordering},
-    },
+    sync::atomic::{AtomicPtr, AtomicU32, Ordering},
 };
-
-use crossdock_sdk::fence::fence;
-
-use crate::signals;
 
 /// The names of the files there are. The thread that takes a name out of its place owns it.
 static NAMES: [AtomicPtr<c_char>; 8] = [const { AtomicPtr::new(ptr::null_mut()) }; 8];
@@ -33,8 +26,6 @@ impl Temporary {
     /// Makes a file with the mode that the umask says.
     pub(crate) fn new_in(folder: &Path) -> io::Result<Self> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
-        static WATCH: Once = Once::new();
-        WATCH.call_once(watch);
         loop {
             let number = NUMBER.fetch_add(1, Ordering::Relaxed);
             let path = folder.join(format!(".crossdock-{}-{number}", std::process::id()));
@@ -101,25 +92,13 @@ impl Drop for Name {
     }
 }
 
-/// Handles the signals that end a process.
-fn watch() {
-    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
-        signals::handle(signal, remove_all, libc::SA_RESETHAND);
-    }
-}
-
-/// Removes the files, and lets the signal end the process as it does without a handler.
-extern "C" fn remove_all(signal: c_int) {
-    // Nothing in here panics; a fence that catches nothing makes no call.
-    let _done = fence(|| {
-        for place in &NAMES {
-            let name = place.swap(ptr::null_mut(), Ordering::AcqRel);
-            if !name.is_null() {
-                // SAFETY: a C string that the swap gave to us alone; it is never freed.
-                unsafe { libc::unlink(name) };
-            }
+/// Removes the files: for the handler of a signal that ends the process.
+pub(crate) fn remove_all() {
+    for place in &NAMES {
+        let name = place.swap(ptr::null_mut(), Ordering::AcqRel);
+        if !name.is_null() {
+            // SAFETY: a C string that the swap gave to us alone; it is never freed.
+            unsafe { libc::unlink(name) };
         }
-        // SAFETY: a valid signal, which has its default action again.
-        unsafe { libc::raise(signal) };
-    });
+    }
 }

@@ -443,7 +443,9 @@ fn a_child_that_cannot_write_its_answer_blames_no_plugin() {
     let text = text(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(
-        text.contains("check that processes and temporary files can be made"),
+        text.contains(
+            "check the limits on processes, threads, open files and file sizes: ulimit -a"
+        ),
         "{text}"
     );
     assert!(

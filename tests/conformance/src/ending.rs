@@ -20,7 +20,7 @@ use std::{io, mem::ManuallyDrop, os::unix::process::ExitStatusExt as _};
 use crossdock::{Device, Error};
 use crossdock_sdk::abi::{HostFunction, Status, StreamHandle};
 use crossdock_sdk::fence::fence;
-use rustix::process::{Pid, WaitOptions, waitpid};
+use rustix::process::{Pid, Signal, WaitOptions, waitpid};
 
 use crate::Outcome;
 use crate::case::{Verdict, ensure, failed, is_unsupported, same_bytes, skipped};
@@ -75,7 +75,7 @@ impl Ending {
     ///
     /// `open_anew` opens the plugin in a child of a fork, and gives the same device, if it is there. A child that finds
     /// a failure gives it to `tell` itself. A process or child that takes longer than `limit` ends by
-    /// `SIGALRM`.
+    /// `SIGALRM`, and a child ends with its parent.
     pub fn run(
         self,
         subject: &Subject<'_>,
@@ -86,6 +86,8 @@ impl Ending {
         let verdict = match self {
             Self::Exit => leave_work(subject).map(|()| end_after(limit)),
             Self::Fork => forks(subject, &|| {
+                // The child is not waited for without it either: the alarm ends it.
+                rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).ok();
                 end_after(limit);
                 let verdict = in_child(&open_anew);
                 let is_well = verdict.is_ok();
@@ -295,8 +297,9 @@ fn round_trip(subject: &Subject<'_>) -> Verdict {
     same_bytes("a round trip", &memory.read(0, BYTES)?, &bytes)
 }
 
-/// Lets `SIGALRM` end this process after a time, whatever its parent blocks and ignores.
-fn end_after(limit: Duration) {
+/// Lets `SIGALRM` end this process after a time, whatever its parent blocks and ignores. To be called before
+/// a plugin is opened too, as that may hang.
+pub fn end_after(limit: Duration) {
     let mut alarm = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: the set is written.
     unsafe { libc::sigemptyset(alarm.as_mut_ptr()) };

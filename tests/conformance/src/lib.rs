@@ -52,7 +52,7 @@ mod subject;
 
 pub use case::{Case, Level, Outcome};
 pub use cases::cases;
-pub use ending::{Ending, tell_at_exit};
+pub use ending::{Ending, end_after, tell_at_exit};
 pub use junit::junit;
 pub use report::{CaseReport, Report};
 pub use run::{run, run_each, selected};

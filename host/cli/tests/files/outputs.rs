@@ -173,6 +173,29 @@ fn a_name_that_is_no_utf8_is_kept() {
 }
 
 #[test]
+fn a_fault_of_a_plugin_leaves_no_temporary_file() {
+    let folder = arrays(&["a.npy"]);
+    for (code, number) in [
+        ("*(volatile int *)8 = 1;", libc::SIGSEGV),
+        ("abort();", libc::SIGABRT),
+        ("raise(SIGBUS);", libc::SIGBUS),
+    ] {
+        let code = c_plugin::Code {
+            first_in: ("ext_copy", code),
+            ..c_plugin::Code::default()
+        };
+        let plugin = c_plugin::build(folder.path(), "faults", &code);
+        let mut command = crossdock(&["copy", "a.npy", "--to", "ext_dev:0", "--out", "out"]);
+        let command = command.arg("--plugin").arg(plugin).current_dir(&folder);
+        let output = command.output().unwrap();
+        let ended = std::os::unix::process::ExitStatusExt::signal(&output.status);
+        assert_eq!(ended, Some(number), "{}", err(&output));
+        let mut left = fs::read_dir(folder.path().join("out")).unwrap();
+        assert!(left.next().is_none(), "{number}");
+    }
+}
+
+#[test]
 fn a_signal_leaves_no_temporary_file() {
     let folder = arrays(&["a.npy"]);
     let waits = "fputs(\"here\\n\", stderr); for (;;) pause();";
@@ -184,7 +207,15 @@ fn a_signal_leaves_no_temporary_file() {
     let back = folder.path().join("out");
     fs::create_dir(&back).unwrap();
     let page = back.join("page.html");
-    for (name, number) in [("INT", 2), ("TERM", 15), ("HUP", 1)] {
+    for (name, number) in [
+        ("INT", 2),
+        ("TERM", 15),
+        ("HUP", 1),
+        ("QUIT", 3),
+        ("BUS", 7),
+        ("USR1", 10),
+        ("XCPU", 24),
+    ] {
         for line in [
             &["copy", "--to", "ext_dev:0", "--out"][..],
             &["matrix", "--html"],

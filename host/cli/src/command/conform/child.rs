@@ -5,12 +5,12 @@ use std::{fs::File, path::PathBuf, time::Instant};
 
 use clap::Args;
 use crossdock_conformance::{Level, Outcome, Report, Subject, selected};
-use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
 use crate::command::{
     conform::command::{LevelArgument, absent, open_named, own_devices},
     conform::ending,
+    conform::left::left_behind,
 };
 use crate::{
     exit::{self, Exit},
@@ -51,18 +51,22 @@ pub(crate) enum Told {
     Refused(Problem),
     /// All cases are over, and the plugin is being closed.
     Closing,
+    /// The plugin was closed, and these processes of it run on.
+    Left(Vec<String>),
     /// The final word: no case is left, and the plugin is closed.
     Done,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
-    // Kindness to the machine; the cases are as good without it.
-    rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).ok();
     let mut parent = take_stdout()?;
     match run_cases(arguments, &mut parent) {
         Err(Failure::Problem(problem)) => tell(&mut parent, &Told::Refused(problem))?,
         done => {
             done?;
+            let left = left_behind();
+            if !left.is_empty() {
+                tell(&mut parent, &Told::Left(left))?;
+            }
             tell(&mut parent, &Told::Done)?;
         }
     }

@@ -8,11 +8,12 @@ use std::{
 use clap::Args;
 use crossdock::{Device, Error, PluginState, Runtime};
 use crossdock_conformance::{Level, Report, Subject, run_each, selected};
-use crossdock_sdk::shown::shell_word;
+use crossdock_sdk::{child, shown::shell_word};
 
 use crate::command::{
     conform::junit::Junit,
     conform::known_failures::KnownFailures,
+    conform::left,
     conform::process,
     conform::ran::{Around, Ran},
     conform::shown::Shown,
@@ -213,7 +214,11 @@ fn in_process(arguments: &Arguments, shown: &mut Shown) -> Result<Ran, Failure> 
     shown.junit.write_begun(&ran, Around::Opens.words())?;
     match run_cases(arguments, shown, &mut ran) {
         Err(Failure::Problem(problem)) => ran.fail(Around::Opens, problem, Duration::ZERO),
-        done => done?,
+        done => {
+            done?;
+            left::judge(&mut ran, arguments, &left::left_behind());
+            child::kill_all();
+        }
     }
     Ok(ran)
 }

@@ -14,12 +14,14 @@ use std::{
 
 use clap::Args;
 use crossdock::{Device, Error};
-use crossdock_conformance::{Outcome, Subject, cases, tell_at_exit};
+use crossdock_conformance::{Outcome, Subject, cases, end_after, tell_at_exit};
 use crossdock_sdk::child::Child;
+use rustix::process::Signal;
 
 use crate::command::{
     conform::child::Told,
     conform::command::{open, own_devices},
+    conform::left::OF_ENDING,
     conform::process,
 };
 use crate::{
@@ -42,19 +44,20 @@ pub(super) fn outcome(plugin: &Path, device: u32, case: &str) -> Result<Outcome,
 }
 
 fn ran(plugin: &Path, device: u32, case: &str) -> io::Result<Outcome> {
-    let (mut words, pipe) = io::pipe()?;
+    let (words, pipe) = io::pipe()?;
     let mut process = Command::new(env::current_exe()?);
     let process = process.arg("conform-ending").arg(plugin);
     let process = process.arg(device.to_string()).arg(case);
+    let process = process.env(OF_ENDING, "1");
     let child = Child::start(process.stdin(Stdio::null()).stdout(pipe))?;
-    Ok(judged(child.status()?, &written(&mut words)?))
+    Ok(judged(child.status()?, &written(&words)?))
 }
 
 /// What was written into a pipe by now: a process that the plugin left behind may hold it for longer.
-fn written(words: &mut PipeReader) -> io::Result<String> {
-    rustix::io::ioctl_fionbio(&*words, true)?;
+fn written(words: &PipeReader) -> io::Result<String> {
+    rustix::io::ioctl_fionbio(words, true)?;
     let mut text = Vec::new();
-    match words.read_to_end(&mut text) {
+    match words.take(MOST_BYTES).read_to_end(&mut text) {
         Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
         _ => Ok(String::from_utf8_lossy(&text).into_owned()),
     }
@@ -68,9 +71,12 @@ fn judged(status: ExitStatus, words: &str) -> Outcome {
             Ok(Word::Told(told)) => Some(told),
             _ => None,
         });
-    let mut is_over = false;
+    let (mut has_run, mut is_over) = (false, false);
     let failure = told.find_map(|word| match word {
-        Told::End { outcome, .. } => (outcome != Outcome::Passed).then_some(outcome),
+        Told::End { outcome, .. } => {
+            has_run = true;
+            (outcome != Outcome::Passed).then_some(outcome)
+        }
         Told::Refused(problem) => Some(Outcome::Failed(problem.to_string())),
         Told::Done => {
             is_over = true;
@@ -80,13 +86,18 @@ fn judged(status: ExitStatus, words: &str) -> Outcome {
     });
     match failure {
         Some(failure) => failure,
-        None if status.signal() == Some(libc::SIGALRM) => Outcome::Failed(HANGS.to_owned()),
+        None if status.signal() == Some(libc::SIGALRM) => {
+            Outcome::Failed(if has_run { HANGS } else { HANGS_BEFORE }.to_owned())
+        }
         None if is_over && status.success() => Outcome::Passed,
         None => Outcome::Failed(format!("at its exit {}", ended(status))),
     }
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
+    // Both first, as the file may hang when it is loaded.
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).ok();
+    end_after(process::limit(None) / 2);
     let told = take_stdout()?;
     told.try_clone()
         .and_then(|told| tell_at_exit(told, last_word))
@@ -157,5 +168,10 @@ fn last_word(outcome: Outcome) -> Vec<u8> {
     word
 }
 
+/// More than the words of a case.
+const MOST_BYTES: u64 = 1 << 20;
+
+const HANGS_BEFORE: &str = "the case does not come to its end in a process of its own: mostly a hook waits longer \
+    than its limit, also when the file is loaded or the plugin opened";
 const HANGS: &str = "the process does not come to its end: mostly `at_exit` waits for a thread that \
     waits for the driver, or for a lock that another thread holds";

@@ -6,6 +6,7 @@
 //! | `ran`, `junit` | what came out, with failures around the cases; the file for CI |
 //! | `child`, `process` | a case in a process of its own, on both sides |
 //! | `ending` | the end of a process, and of a fork, with the plugin open |
+//! | `left` | processes of a plugin that was closed |
 //! | `known_failures` | failures that a caller expects |
 
 pub(crate) mod child;
@@ -13,6 +14,7 @@ pub(crate) mod command;
 pub(crate) mod ending;
 mod junit;
 pub(crate) mod known_failures;
+mod left;
 pub(crate) mod process;
 mod ran;
 pub(crate) mod shown;

@@ -5,7 +5,6 @@ use std::{
     env,
     path::Path,
     process::Command,
-    sync::mpsc::RecvTimeoutError,
     time::{Duration, Instant},
 };
 
@@ -15,6 +14,7 @@ use crossdock_sdk::shown::shell_word;
 use crate::command::{
     conform::child::Told,
     conform::command::Arguments,
+    conform::left,
     conform::ran::{Around, Ran},
     conform::shown::Shown,
 };
@@ -34,6 +34,7 @@ pub(super) fn run(arguments: &Arguments, quiet: bool, shown: &mut Shown) -> Resu
         open: None,
         is_closing: false,
         refused: None,
+        left: Vec::new(),
     };
     loop {
         let (finished, started) = (run.finished, Instant::now());
@@ -42,6 +43,8 @@ pub(super) fn run(arguments: &Arguments, quiet: bool, shown: &mut Shown) -> Resu
             (Some(problem), ..) => (Around::Opens, problem),
             (None, None, _) => {
                 run.name_missing(NO_WORD);
+                let left = std::mem::take(&mut run.left);
+                left::judge(&mut run.ran, arguments, &left);
                 return Ok(run.ran);
             }
             (None, Some(why), Some(begun)) => {
@@ -79,6 +82,8 @@ struct Run<'a> {
     is_closing: bool,
     /// Why no case could be run.
     refused: Option<Problem>,
+    /// The processes that run on though the plugin was closed.
+    left: Vec<String>,
 }
 
 struct Begun {
@@ -99,10 +104,10 @@ impl Run<'_> {
     /// without a failure proves nothing, since plugins can exit as well: the final word does.
     fn follow(
         &mut self,
-        child: Followed<Told>,
+        mut child: Followed<Told>,
         shown: &mut Shown,
     ) -> Result<Option<String>, Failure> {
-        let heard = self.listen(&child, shown);
+        let heard = self.listen(&mut child, shown);
         if !matches!(heard, Ok(Heard::All { .. })) {
             child.kill();
         }
@@ -118,30 +123,28 @@ impl Run<'_> {
         })
     }
 
-    fn listen(&mut self, child: &Followed<Told>, shown: &mut Shown) -> Result<Heard, Failure> {
+    fn listen(&mut self, child: &mut Followed<Told>, shown: &mut Shown) -> Result<Heard, Failure> {
         let (mut is_done, mut is_open) = (false, false);
         let limit = limit(self.arguments.limit);
         loop {
             let limit = if is_open { limit } else { start_limit(limit) };
-            let word = match child.words.try_recv() {
-                Ok(word) => Ok(word),
-                // What runs now may be the last that is heard of.
-                Err(_nothing_yet) => {
+            let word = match child.next_within(Duration::ZERO)? {
+                Some(word) => Some(word),
+                None => {
+                    // What runs now may be the last that is heard of.
                     self.write(shown)?;
-                    child.words.recv_timeout(limit)
+                    child.next_within(limit)?
                 }
             };
             match word {
-                Ok(Word::Over) | Err(RecvTimeoutError::Disconnected) => {
-                    return Ok(Heard::All { is_done });
-                }
-                Ok(Word::Told(Told::Done)) => is_done = true,
-                Ok(Word::Told(told)) => {
+                Some(Word::Over) => return Ok(Heard::All { is_done }),
+                Some(Word::Told(Told::Done)) => is_done = true,
+                Some(Word::Told(told)) => {
                     is_open = true;
                     self.hear(told);
                     shown.show_all(&self.ran.reports)?;
                 }
-                Err(RecvTimeoutError::Timeout) => return Ok(Heard::NothingWithin(limit)),
+                None => return Ok(Heard::NothingWithin(limit)),
             }
         }
     }
@@ -184,6 +187,7 @@ impl Run<'_> {
             }
             Told::Refused(problem) => self.refused = Some(problem),
             Told::Closing => self.is_closing = true,
+            Told::Left(left) => self.left = left,
             Told::Done => {}
         }
     }

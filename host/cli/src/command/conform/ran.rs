@@ -28,6 +28,7 @@ pub(super) enum Around {
     Opens,
     StaysBetweenCases,
     Closes,
+    EndsProcesses,
     RequiredIsHere,
     CaseIsNamed,
     ListIsUpToDate,
@@ -81,6 +82,10 @@ impl Around {
             Self::Closes => (
                 "the_plugin_closes",
                 "A plugin is retired and closed behind its cases, and the process goes on.",
+            ),
+            Self::EndsProcesses => (
+                "the_plugin_ends_its_processes",
+                "A plugin may own threads and processes. … `close` ends them",
             ),
             Self::RequiredIsHere => (
                 "a_device_of_each_required_type_is_here",

@@ -6,7 +6,6 @@ use std::{fs::File, path::PathBuf};
 use clap::Args;
 use crossdock::Device;
 use crossdock_sdk::shown::shell_word;
-use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
 use crate::command::{
@@ -55,8 +54,6 @@ pub(crate) enum Told {
 }
 
 pub(crate) fn run(arguments: &Arguments, globals: &Globals) -> Result<Exit, Failure> {
-    // Kindness to the machine; the pairs are as good without it.
-    rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).ok();
     let mut parent = take_stdout()?;
     match run_pairs(arguments, globals, &mut parent) {
         Err(Failure::Problem(problem)) => tell(&mut parent, &Told::Refused(problem))?,

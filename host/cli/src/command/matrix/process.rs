@@ -1,7 +1,7 @@
 //! The parent's side of `matrix`: a crash or a hang in a pair is that pair's result, and the pairs after
 //! it run in a new process.
 
-use std::{process::Command, sync::mpsc::RecvTimeoutError, time::Duration};
+use std::{process::Command, time::Duration};
 
 use crate::command::{
     matrix::child::Told,
@@ -125,19 +125,19 @@ impl Run<'_> {
     /// without a failure proves nothing, since plugins can exit as well: the final word does.
     fn follow(
         &mut self,
-        child: Followed<Told>,
+        mut child: Followed<Told>,
         limit: Duration,
         listener: &mut impl Listener,
     ) -> Result<Option<(Outcome, String)>, Failure> {
         let (mut is_done, mut is_open) = (false, false);
         let hangs = loop {
             let limit = if is_open { limit } else { start_limit(limit) };
-            match child.words.recv_timeout(limit) {
-                Ok(Word::Over) | Err(RecvTimeoutError::Disconnected) => break None,
+            match child.next_within(limit)? {
+                Some(Word::Over) => break None,
                 // What it said before it was killed is of pairs that were never asked for.
-                Ok(Word::Told(_)) if self.refused.is_some() => {}
-                Ok(Word::Told(Told::Done)) => is_done = true,
-                Ok(Word::Told(told)) => {
+                Some(Word::Told(_)) if self.refused.is_some() => {}
+                Some(Word::Told(Told::Done)) => is_done = true,
+                Some(Word::Told(told)) => {
                     is_open = true;
                     if let Err(failure) = self.hear(told, listener) {
                         child.kill();
@@ -147,7 +147,7 @@ impl Run<'_> {
                         child.kill();
                     }
                 }
-                Err(RecvTimeoutError::Timeout) => {
+                None => {
                     child.kill();
                     break Some(limit);
                 }

@@ -1,22 +1,19 @@
 //! The child of `doctor`: loads one plugin file and writes what it found into a file.
 //!
-//! A file and not stdout, because stdout belongs to whatever the plugin prints.
+//! A file and not stdout, because stdout belongs to whatever the plugin prints. The file is in the parent's
+//! memory, and is not open here while the plugin's code runs.
 
-use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::{fs::OpenOptions, io::Write as _, path::PathBuf};
 
 use clap::Args;
 use crossdock::Runtime;
-use crossdock_sdk::regular;
-use rustix::process::{Resource, Rlimit, Signal};
+use rustix::process::{Resource, Rlimit};
 use serde::{Deserialize, Serialize};
 
 use crate::{
     exit::{self, Exit},
     failure::{Failure, Problem},
     report::{DeviceRow, PluginRow},
-    screen,
 };
 
 #[derive(Debug, Args)]
@@ -40,13 +37,12 @@ pub(crate) enum Answer {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
-    // Both are kindness to the machine; the probe is as good without them.
+    // Kindness to the machine; the probe is as good without it.
     let no_core = Rlimit {
         current: Some(0),
         maximum: Some(0),
     };
     rustix::process::setrlimit(Resource::Core, no_core).ok();
-    rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).ok();
     let opened = Runtime::builder()
         .search(false)
         .plugin(&arguments.plugin)
@@ -55,46 +51,25 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         Ok(runtime) => answer(runtime, arguments),
         Err(error) => Answer::Refused(error.clone().into()),
     };
-    let text = screen::json_text(&answer)?;
-    let answered = &arguments.answer;
-    let written = regular::fits(text.len() as u64).and_then(|()| fs::write(answered, text));
-    let written = written.inspect_err(|error| report_failure(answered, error));
-    written.map_err(|error| Problem::file("write", answered, &error))?;
+    let answer = serde_json::to_string(&answer).map_err(|error| Problem::output(&error.into()))?;
+    arguments.write(&answer)?;
     drop(opened);
-    let closed = closed(answered);
-    let renamed = fs::rename(answered, &closed);
-    renamed.map_err(|error| Problem::file("write", &closed, &error))?;
+    arguments.write(CLOSED)?;
     Ok(exit::DONE)
 }
 
-/// The name of a file that the parent makes, whose number is 0 until the child itself fails by that error of
-/// the system: a new name needs no room, where the disk may be full.
-pub(super) fn failed(answer: &Path, code: i32) -> PathBuf {
-    answer.with_extension(format!("failed-{code}"))
+impl Arguments {
+    /// Adds a line to the file.
+    fn write(&self, line: &str) -> Result<(), Problem> {
+        let opened = OpenOptions::new().append(true).open(&self.answer);
+        let written = opened.and_then(|mut file| file.write_all(format!("{line}\n").as_bytes()));
+        written.map_err(|error| Problem::file("write", &self.answer, &error))
+    }
 }
 
-fn report_failure(answer: &Path, error: &io::Error) {
-    let code = error.raw_os_error().unwrap_or(libc::EFBIG);
-    fs::rename(failed(answer, 0), failed(answer, code)).ok();
-}
-
-/// What the child itself failed by, if it did.
-pub(super) fn own_failure(answer: &Path) -> Option<io::Error> {
-    let entries = fs::read_dir(answer.parent()?).ok()?;
-    let code = entries.filter_map(|entry| {
-        let name = entry.ok()?.file_name();
-        let (_, code) = name.to_str()?.split_once(".failed-")?;
-        code.parse().ok()
-    });
-    let mut code = code.filter(|code| *code != 0);
-    code.next().map(io::Error::from_raw_os_error)
-}
-
-/// The name of the answer once the plugin was closed as well, which is the child's final word: a plugin
+/// The line behind the answer once the plugin was closed as well, which is the child's final word: a plugin
 /// can exit without a failure by itself.
-pub(super) fn closed(answer: &Path) -> PathBuf {
-    answer.with_extension("closed")
-}
+pub(super) const CLOSED: &str = "closed";
 
 fn answer(runtime: &Runtime, arguments: &Arguments) -> Answer {
     let plugins = runtime.plugins();

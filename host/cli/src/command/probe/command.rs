@@ -6,7 +6,7 @@ use std::{
     fs::File,
     io,
     io::Read,
-    os::unix::process::ExitStatusExt as _,
+    os::{fd::AsRawFd as _, unix::process::ExitStatusExt as _},
     path::Path,
     process::{Command, ExitStatus},
     sync::mpsc::{self, Receiver},
@@ -14,10 +14,12 @@ use std::{
 };
 
 use crossdock_sdk::child::Child;
+use crossdock_sdk::regular;
 use crossdock_sdk::threads::Thread;
+use rustix::fs::{MemfdFlags, memfd_create};
 
 use crate::command::{
-    probe::child::{Answer, closed, failed, own_failure},
+    probe::child::{Answer, CLOSED},
     probe::process,
 };
 use crate::failure::{Problem, one_line};
@@ -41,11 +43,13 @@ pub(crate) fn probe(path: &Path, kept: &[OsString]) -> Probed {
 }
 
 fn run(path: &Path, kept: &[OsString], printed: &mut u64) -> io::Result<Result<Answer, Problem>> {
-    let folder = tempfile::tempdir()?;
-    let answer_file = folder.path().join("answer.json");
-    File::create(failed(&answer_file, 0))?;
+    // The child has the same limit, under which it could not tell of its own failure.
+    regular::fits(LONGEST_ANSWER)?;
+    let answer = File::from(memfd_create("crossdock-answer", MemfdFlags::CLOEXEC)?);
+    // The child opens it by this name, so that the plugin meets no open file.
+    let name = format!("/proc/{}/fd/{}", std::process::id(), answer.as_raw_fd());
     let mut command = Command::new(env::current_exe()?);
-    command.arg("probe-child").args([path, &answer_file]);
+    command.arg("probe-child").arg(path).arg(name);
     process::prepare(&mut command, kept);
     let (from_stdout, stdout) = io::pipe()?;
     let (from_stderr, stderr) = io::pipe()?;
@@ -69,16 +73,7 @@ fn run(path: &Path, kept: &[OsString], printed: &mut u64) -> io::Result<Result<A
         return Ok(Err(hung(path, limit)));
     }
     let status = child.status()?;
-    if let Some(error) = own_failure(&answer_file) {
-        return Err(error);
-    }
-    let read = |file: &Path| serde_json::from_slice(&std::fs::read(file).ok()?).ok();
-    let outcome = match read(&closed(&answer_file)) {
-        Some(answer) => Outcome::Closed(Box::new(answer)),
-        None if answer_file.exists() => Outcome::Answered,
-        None => Outcome::Silent,
-    };
-    Ok(judge(path, status, outcome, &last_words))
+    Ok(judge(path, status, Outcome::read(&answer)?, &last_words))
 }
 
 /// How far the child came.
@@ -89,6 +84,20 @@ enum Outcome {
     Answered,
     /// All was done.
     Closed(Box<Answer>),
+}
+
+impl Outcome {
+    fn read(answer: &File) -> io::Result<Self> {
+        let mut text = String::new();
+        answer.take(MOST_BYTES).read_to_string(&mut text)?;
+        let mut lines = text.lines();
+        let answer = lines.next().map(serde_json::from_str);
+        Ok(match (answer, lines.next()) {
+            (Some(Ok(answer)), Some(CLOSED)) => Self::Closed(Box::new(answer)),
+            (Some(_), _) => Self::Answered,
+            (None, _) => Self::Silent,
+        })
+    }
 }
 
 fn judge(
@@ -141,14 +150,10 @@ fn hung(path: &Path, limit: Duration) -> Problem {
 }
 
 fn cannot(path: &Path, error: &io::Error) -> Problem {
-    let hint = "check that processes and temporary files can be made";
-    let folder = env::temp_dir();
+    let hint = "check the limits on processes, threads, open files and file sizes: ulimit -a";
     Problem::new(
         format!("probe plugin `{}`", path.display()),
-        format!(
-            "{error}, in a process or a file of `doctor` itself (temporary files are in `{}`)",
-            folder.display()
-        ),
+        format!("{error}, in a process of `doctor` itself"),
         hint,
     )
 }
@@ -205,5 +210,6 @@ fn limit() -> Duration {
 }
 
 const KEPT_BYTES: u64 = 64 << 10;
+const LONGEST_ANSWER: u64 = 1 << 20;
 const MOST_BYTES: u64 = 64 << 20;
 const GRACE: Duration = Duration::from_secs(1);

@@ -1,19 +1,7 @@
-//! Child processes of the host: started, awaited and ended in one place.
-//!
-//! Other code may reap any child of the process: a `SIGCHLD` handler that waits for all children, or the
-//! kernel if `SIGCHLD` is ignored. The exit status is lost then, and the PID can name a foreign process as
-//! soon as the child has ended. So the output of a child counts, whatever a wait for it returns; and a
-//! signal goes through a pidfd, which names the same process forever.
-//!
-//! Without pidfds (Linux before 5.4, some sandboxes) only a program that called [`reap_alone`] signals by
-//! PID: none of its children is reaped before it waits for it. A library leaves such a child running.
-#![expect(
-    unsafe_code,
-    reason = "pidfds, polls and signals are calls of the C library"
-)]
+//! A child process by its pidfd: started, awaited, killed and reaped.
+#![expect(unsafe_code, reason = "pidfds and signals are calls of the C library")]
 
 use std::io::{self, PipeReader, Read as _};
-use std::mem;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Command, ExitStatus};
@@ -21,20 +9,45 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
+use std::{fs, mem};
 
-use crate::deadline::Deadline;
+use super::patience::Patience;
+use super::started::{self, Started};
 
 /// Whether [`reap_alone`] was called.
-static REAPS_ALONE: AtomicBool = AtomicBool::new(false);
+pub(super) static REAPS_ALONE: AtomicBool = AtomicBool::new(false);
 
-/// Resets `SIGCHLD` to its default action, so that exit statuses reach this program alone.
+/// Resets `SIGCHLD` to its default action, so that exit statuses reach this program alone. The system then
+/// gives it each orphan among the processes that its children start.
 ///
 /// Only a program calls this, and only if none of its code waits for all children: a library never changes
 /// the dispositions of its host.
 pub fn reap_alone() {
     // SAFETY: the default action runs no code of this process.
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+    // SAFETY: no pointer is passed. Linux has had it since 3.4; without it orphans outlive this program.
+    unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) };
+    started::find_children();
     REAPS_ALONE.store(true, Ordering::Relaxed);
+}
+
+/// The children of this process that have not ended, whatever started them: in a program that called
+/// [`reap_alone`] the orphans among the processes that its children started are children too. Where the system
+/// does not tell (`CONFIG_PROC_CHILDREN`) there are none.
+#[must_use]
+pub fn running() -> Vec<u32> {
+    let threads = fs::read_dir("/proc/self/task").into_iter().flatten();
+    // When a thread ends, another one has its children.
+    let list = |thread: fs::DirEntry| fs::read_to_string(thread.path().join("children")).ok();
+    let children = threads.filter_map(|thread| list(thread.ok()?));
+    let children = children.collect::<String>();
+    let children = children
+        .split_whitespace()
+        .filter_map(|pid| pid.parse().ok());
+    let has_ended = |pid: &u32| waited(libc::P_PID, pid.cast_signed(), UNREAPED);
+    children
+        .filter(|pid| !matches!(has_ended(pid), Ok(Some(_))))
+        .collect()
 }
 
 /// A child process. Dropping it kills a child that still runs.
@@ -43,6 +56,7 @@ pub struct Child {
     pid: libc::pid_t,
     name: Name,
     leads_group: bool,
+    started: Option<Started>,
 }
 
 /// How the kernel is asked about a child.
@@ -57,7 +71,7 @@ enum Name {
 }
 
 impl Child {
-    /// Starts a child.
+    /// Starts a child, without a `fork` that other code of this process would notice.
     ///
     /// # Errors
     /// As [`Command::spawn`].
@@ -66,20 +80,23 @@ impl Child {
     }
 
     /// Starts a child that leads its own process group. [`Child::kill`] kills the whole group only if this
-    /// program called [`reap_alone`].
+    /// program called [`reap_alone`]. The system kills the child when the calling thread ends. The handlers of a
+    /// `fork` run in it.
     ///
     /// # Errors
     /// As [`Command::spawn`].
     pub fn start_group(command: &mut Command) -> io::Result<Self> {
-        Self::spawn(command.process_group(0), true)
+        Self::spawn(started::bound(command).process_group(0), true)
     }
 
     fn spawn(command: &mut Command, leads_group: bool) -> io::Result<Self> {
         let pid = command.spawn()?.id().cast_signed();
+        let reaps_alone = REAPS_ALONE.load(Ordering::Relaxed);
         Ok(Self {
             pid,
             name: Name::of(pid),
             leads_group,
+            started: reaps_alone.then(|| Started::new(pid, leads_group)),
         })
     }
 
@@ -89,15 +106,16 @@ impl Child {
     /// # Errors
     /// What the system says of the wait.
     pub fn ends_within(&self, limit: Option<Duration>) -> io::Result<bool> {
-        let deadline = Deadline::after(limit);
+        let mut patience = Patience::new(limit);
         match &self.name {
-            Name::Pidfd(pidfd) => is_readable(pidfd.as_raw_fd(), deadline),
+            Name::Pidfd(pidfd) => patience.awaits(pidfd.as_raw_fd()),
             Name::Pid => {
                 while !self.has_ended() {
-                    if deadline.left() == Some(Duration::ZERO) {
+                    if patience.is_over() {
                         return Ok(false);
                     }
                     thread::park_timeout(MOMENT);
+                    patience.spend();
                 }
                 Ok(true)
             }
@@ -111,12 +129,16 @@ impl Child {
     }
 
     /// Kills the child. If this program called [`reap_alone`], also kills the group that the child leads, even
-    /// after the child ended. Without pidfds and without [`reap_alone`], does nothing.
+    /// after the child ended, and then processes that left the group. Without pidfds and without [`reap_alone`],
+    /// does nothing.
     pub fn kill(&self) {
         let is_ours = REAPS_ALONE.load(Ordering::Relaxed) && self.wait(UNREAPED).is_ok();
         if is_ours && self.leads_group {
             // SAFETY: no pointer is passed. The group exists: its leader is reaped with `self` only.
             unsafe { libc::kill(-self.pid, libc::SIGKILL) };
+            if self.has_ended() {
+                started::kill_orphans();
+            }
             return;
         }
         match &self.name {
@@ -133,6 +155,7 @@ impl Child {
     /// Other code of this process reaped the child, so its exit status is lost.
     pub fn status(mut self) -> io::Result<ExitStatus> {
         self.ends_within(None)?;
+        self.started = None;
         let status = self.wait(libc::WEXITED | libc::WNOHANG);
         self.name = Name::Reaped;
         let lost = || io::Error::other("other code of this process took its exit status");
@@ -157,6 +180,9 @@ impl Drop for Child {
         self.kill();
         // A process inside of a driver may not die: it is left to the system.
         if let Ok(true) = self.ends_within(Some(GRACE)) {
+            // What left the group is an orphan only now.
+            self.kill();
+            self.started = None;
             drop(self.wait(libc::WEXITED | libc::WNOHANG));
         }
     }
@@ -182,7 +208,7 @@ impl Name {
 }
 
 /// As [`Child::wait`].
-fn waited(
+pub(super) fn waited(
     by: libc::idtype_t,
     number: libc::c_int,
     options: libc::c_int,
@@ -218,34 +244,6 @@ fn send_kill(pidfd: &OwnedFd) {
     unsafe { libc::syscall(libc::SYS_pidfd_send_signal, number, libc::SIGKILL, none, 0) };
 }
 
-/// Waits until a descriptor can be read, or its other end is closed.
-fn is_readable(descriptor: RawFd, deadline: Deadline) -> io::Result<bool> {
-    let mut polled = libc::pollfd {
-        fd: descriptor,
-        events: libc::POLLIN,
-        revents: 0,
-    };
-    loop {
-        let left = deadline.left();
-        // Rounded up: a wait of no milliseconds would spin.
-        let milliseconds = left.map_or(-1, |left| {
-            libc::c_int::try_from(left.as_micros().div_ceil(1000)).unwrap_or(libc::c_int::MAX)
-        });
-        // SAFETY: one entry, which lives during the call.
-        match unsafe { libc::poll(&raw mut polled, 1, milliseconds) } {
-            0 if left == Some(Duration::ZERO) => return Ok(false),
-            1.. => return Ok(true),
-            0 => {}
-            _ => {
-                let error = io::Error::last_os_error();
-                if error.kind() != io::ErrorKind::Interrupted {
-                    return Err(error);
-                }
-            }
-        }
-    }
-}
-
 /// Starts a command without input, and returns the first `longest` bytes that it writes to stdout and
 /// stderr, once both are closed. The command is killed then, or when the limit passes.
 ///
@@ -258,17 +256,17 @@ pub fn output(mut command: Command, longest: u64, limit: Duration) -> io::Result
     let child = Child::start(&mut command)?;
     // It holds our copies of the end that writes, which must all close.
     drop(command);
-    let said = read(&mut from, longest, Deadline::after(Some(limit)));
+    let said = read(&mut from, longest, Patience::new(Some(limit)));
     drop(child);
     said
 }
 
 /// Reads until the end or the limit of bytes.
-fn read(from: &mut PipeReader, longest: u64, deadline: Deadline) -> io::Result<Vec<u8>> {
+fn read(from: &mut PipeReader, longest: u64, mut patience: Patience) -> io::Result<Vec<u8>> {
     let mut said = Vec::new();
     let mut piece = [0; 4096];
     while (said.len() as u64) < longest {
-        if !is_readable(from.as_raw_fd(), deadline)? {
+        if !patience.awaits(from.as_raw_fd())? {
             return Err(io::ErrorKind::TimedOut.into());
         }
         match from.read(&mut piece)? {
@@ -280,7 +278,7 @@ fn read(from: &mut PipeReader, longest: u64, deadline: Deadline) -> io::Result<V
 }
 
 /// Asks how a child ended, and leaves it unreaped.
-const UNREAPED: libc::c_int = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+pub(super) const UNREAPED: libc::c_int = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
 /// Between two looks at a child for which there is no pidfd.
 const MOMENT: Duration = Duration::from_millis(2);
 /// How long the end of a killed process is awaited.
