@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 use crossdock_sdk::child;
 
-use crate::{command, exit::Exit, failure::Failure, globals::Globals, signals};
+use crate::{command, exit::Exit, failure::Failure, globals::Globals, screen, signals};
 
 /// Move tensors between accelerators that know nothing of each other.
 ///
@@ -65,6 +65,9 @@ impl Command {
         if self.leaves_things() {
             signals::clean_up_before_the_end();
         }
+        if !self.gives_stdout_away() {
+            screen::keep_stdout()?;
+        }
         match self {
             Self::Devices(arguments) => command::devices::run(arguments, globals),
             Self::Doctor(arguments) => command::doctor::run(arguments, globals),
@@ -93,6 +96,18 @@ impl Command {
                 | Self::Conform(_)
                 | Self::ConformChild(_)
                 | Self::ConformEnding(_)
+        )
+    }
+
+    /// Whether stdout belongs to what runs in it: a script, or a child that takes stdout for its parent.
+    const fn gives_stdout_away(&self) -> bool {
+        matches!(
+            self,
+            Self::Run(_)
+                | Self::ConformChild(_)
+                | Self::ConformEnding(_)
+                | Self::MatrixChild(_)
+                | Self::ProbeChild(_)
         )
     }
 

@@ -1,12 +1,16 @@
 //! What is written where: results on stdout, talk on stderr. Words for people pass through [`Text`].
 
+use std::fs::File;
 use std::io::{self, Write as _};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
+use anstream::AutoStream;
 use anstyle::{AnsiColor, Style};
 use crossdock_sdk::shown::steers;
 
 use crate::{
     failure::{Failure, Problem},
+    followed::take_stdout,
     text::Text,
 };
 
@@ -19,6 +23,16 @@ pub(crate) const DIM: Style = AnsiColor::Yellow.on_default();
 /// For what is wrong.
 pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
 
+/// Where results go, if plugins run in this process.
+static RESULTS: OnceLock<Mutex<File>> = OnceLock::new();
+
+/// From now on results alone go to stdout, and what plugins print there goes to stderr.
+pub(crate) fn keep_stdout() -> Result<(), Problem> {
+    let stdout = take_stdout()?;
+    RESULTS.get_or_init(|| Mutex::new(stdout));
+    Ok(())
+}
+
 /// Writes a result for people.
 pub(crate) fn result(text: impl Into<Text>) -> Result<(), Failure> {
     program(&text.into().render())
@@ -26,12 +40,22 @@ pub(crate) fn result(text: impl Into<Text>) -> Result<(), Failure> {
 
 /// Writes a result for a program, as it is.
 pub(crate) fn program(text: &str) -> Result<(), Failure> {
-    let mut out = anstream::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    let written = match RESULTS.get() {
+        Some(results) => {
+            let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
+            write(AutoStream::auto(&mut *results), text)
+        }
+        None => write(anstream::stdout().lock(), text),
+    };
+    match written {
         // Nobody reads it any more. The files and the exit code are still asked for.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => Ok(written.map_err(|error| Problem::output(&error))?),
     }
+}
+
+fn write(mut to: impl io::Write, text: &str) -> io::Result<()> {
+    to.write_all(text.as_bytes()).and_then(|()| to.flush())
 }
 
 /// Writes a result as JSON, on lines of its own.

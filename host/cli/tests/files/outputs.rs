@@ -173,6 +173,51 @@ fn a_name_that_is_no_utf8_is_kept() {
 }
 
 #[test]
+fn a_plugin_that_prints_spoils_no_result() {
+    let folder = arrays(&["a.npy"]);
+    let prints = "puts(\"noise\"); fflush(stdout); puts(\"noise at the end\");";
+    for function in ["", "ext_open", "ext_memory_info", "ext_close"] {
+        let code = c_plugin::Code {
+            at_load: if function.is_empty() { prints } else { "" },
+            first_in: (function, if function.is_empty() { "" } else { prints }),
+            ..c_plugin::Code::default()
+        };
+        let plugin = c_plugin::build(folder.path(), "prints", &code);
+        let plugin = plugin.to_str().unwrap();
+        let run = |line: &str| {
+            let words: Vec<&str> = line.split(' ').collect();
+            let mut command = crossdock(&words);
+            let output = command.current_dir(&folder).output().unwrap();
+            assert!(output.status.success(), "{line}: {}", err(&output));
+            assert!(!out(&output).contains("noise"), "{line}: {}", out(&output));
+            assert!(err(&output).contains("noise"), "{line}: {}", err(&output));
+            out(&output)
+        };
+        for line in [
+            "devices --json --plugin",
+            "conform --json --level core --in-process",
+        ] {
+            let json = run(&format!("{line} {plugin}"));
+            assert!(
+                serde_json::from_str::<serde_json::Value>(&json).is_ok(),
+                "{json}"
+            );
+        }
+        if function == "ext_memory_info" {
+            let json = run(&format!("bench --json --plugin {plugin}"));
+            assert!(
+                serde_json::from_str::<serde_json::Value>(&json).is_ok(),
+                "{json}"
+            );
+        }
+        if function != "ext_memory_info" {
+            run(&format!("route cpu:0 ext_dev:0 --plugin {plugin}"));
+            run(&format!("copy a.npy --to ext_dev:0 --plugin {plugin}"));
+        }
+    }
+}
+
+#[test]
 fn a_fault_of_a_plugin_leaves_no_temporary_file() {
     let folder = arrays(&["a.npy"]);
     for (code, number) in [
