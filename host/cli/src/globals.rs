@@ -1,8 +1,9 @@
 //! The flags that every subcommand takes.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
+use clap::builder::{PathBufValueParser, TypedValueParser as _, ValueParser};
 use crossdock_sdk::{dlpack::DeviceType, shown::shell_word};
 
 /// What every subcommand takes.
@@ -10,10 +11,10 @@ use crossdock_sdk::{dlpack::DeviceType, shown::shell_word};
 #[command(next_help_heading = "Everywhere")]
 pub(crate) struct Globals {
     /// Load this plugin file as well (repeatable).
-    #[arg(long, global = true, value_name = "PATH")]
+    #[arg(long, global = true, value_name = "PATH", value_parser = plain_path())]
     pub(crate) plugin: Vec<PathBuf>,
     /// Search this folder for plugins as well.
-    #[arg(long, global = true, value_name = "DIR")]
+    #[arg(long, global = true, value_name = "DIR", value_parser = plain_path())]
     pub(crate) plugin_path: Option<PathBuf>,
     /// End with exit code 1 where a device of one of these types is absent.
     #[arg(long, global = true, value_name = "TYPE", value_delimiter = ',')]
@@ -38,4 +39,14 @@ impl Globals {
         }
         out
     }
+}
+
+/// Takes a path, and writes one that looks like an option so that it is none in another command line, which
+/// a child process gets or a hint shows: `-x.so` is `./-x.so`.
+pub(crate) fn plain_path() -> ValueParser {
+    let plain = |path: PathBuf| match path.as_os_str().as_encoded_bytes() {
+        [b'-', ..] => Path::new(".").join(path),
+        _ => path,
+    };
+    PathBufValueParser::new().map(plain).into()
 }

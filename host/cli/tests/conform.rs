@@ -147,6 +147,45 @@ fn a_process_that_a_case_leaves_behind_keeps_nobody_waiting() {
 }
 
 #[test]
+fn words_that_look_like_options_are_passed_on_as_they_are() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::rename(build(folder.path(), ""), folder.path().join("-x.so")).unwrap();
+    let run = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_crossdock"));
+        command.args(words).current_dir(folder.path());
+        command.env_remove("CROSSDOCK_PLUGIN_PATH");
+        let output = command.env("CROSSDOCK_COSTS", "off").output().unwrap();
+        let said = [&output.stdout, &output.stderr];
+        let said = said.map(|bytes| String::from_utf8_lossy(bytes)).concat();
+        (output.status.code(), said)
+    };
+    for words in [
+        &["conform", "--case", "allocat", "--", "-x.so"][..],
+        &[
+            "conform",
+            "--case",
+            "allocat",
+            "--in-process",
+            "--",
+            "-x.so",
+        ],
+        &["matrix", "--route=best", "--plugin=-x.so"],
+        &["doctor", "--plugin=-x.so"],
+    ] {
+        let (code, said) = run(words);
+        assert_eq!(code, Some(0), "{words:?}: {said}");
+    }
+    let (code, said) = run(&["conform", "builtin", "--case=-x"]);
+    assert!(
+        code == Some(1) && said.contains("find the case `-x`"),
+        "{said}"
+    );
+    // The command in a hint can be pasted.
+    let (_, said) = run(&["conform", "--require", "cuda", "--", "-x.so"]);
+    assert!(said.contains("--plugin './-x.so'"), "{said}");
+}
+
+#[test]
 fn a_hang_ends_after_its_limit_and_what_is_printed_does_not_mix_with_the_result() {
     let folder = tempfile::tempdir().unwrap();
     let names = failures(&conform(&build(folder.path(), "abort();"), &[]));

@@ -21,7 +21,7 @@ use crate::command::{
 use crate::{
     exit::Exit,
     failure::{Failure, Problem},
-    globals::Globals,
+    globals::{Globals, plain_path},
     outputs::Outputs,
     screen, session,
 };
@@ -29,7 +29,7 @@ use crate::{
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The plugin's file, or `builtin`.
-    #[arg(value_name = "PLUGIN")]
+    #[arg(value_name = "PLUGIN", value_parser = plain_path())]
     pub(super) plugin: PathBuf,
     /// How much of the suite to run.
     #[arg(long, value_name = "LEVEL", default_value = "full")]

@@ -273,7 +273,7 @@ fn start(arguments: &Arguments, quiet: bool, finished: usize) -> Result<Followed
         command.arg("--quiet");
     }
     if let Some(case) = &arguments.case {
-        command.args(["--case", case]);
+        command.arg(format!("--case={case}"));
     }
     let limit = limit(arguments.limit).as_millis().to_string();
     command.env(CASE_LIMIT, limit);
