@@ -22,6 +22,8 @@ pub(crate) struct Outputs {
     claimed: HashSet<PathBuf>,
     /// Which file each of them is now.
     written: HashMap<Identity, PathBuf>,
+    /// The same by name.
+    identities: HashMap<PathBuf, Identity>,
 }
 
 /// Device and inode: the same for every name of one file.
@@ -41,6 +43,7 @@ impl Outputs {
             inputs: inputs.into_iter().filter_map(identity).collect(),
             claimed: HashSet::new(),
             written: HashMap::new(),
+            identities: HashMap::new(),
         }
     }
 
@@ -98,9 +101,13 @@ impl Outputs {
         let failed = |error| Problem::file("write", target, &error);
         let facts = temporary.file.metadata().map_err(failed)?;
         fs::rename(&temporary.path, target).map_err(failed)?;
-        // What it was before is gone, and its number may be another file's soon.
-        self.written.retain(|_, written| written != target);
         let identity = (facts.dev(), facts.ino());
+        if let Some(before) = self.identities.insert(target.clone(), identity) {
+            // That file is gone, and its number may be another file's by now.
+            if self.written.get(&before) == Some(target) {
+                self.written.remove(&before);
+            }
+        }
         self.written.insert(identity, target.clone());
         Ok(())
     }
