@@ -1,8 +1,12 @@
 //! The file of measured costs: JSON that is replaced as a whole and never believed unchecked.
+#![expect(unsafe_code, reason = "locks a folder")]
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
+use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use crossdock_sdk::plugin::read_fixed_text;
 use crossdock_sdk::regular;
@@ -107,6 +111,8 @@ impl Store {
         else {
             return;
         };
+        // What another process writes meanwhile would be lost.
+        let _locked = folder(file).and_then(lock);
         let mut content = self.content().unwrap_or_default();
         content.version = VERSION;
         let is_other = |record: &Record| !self.is_for(record, pair, class);
@@ -140,6 +146,30 @@ impl Store {
     }
 }
 
+/// The file's folder, which is made where it is missing.
+fn folder(file: &Path) -> io::Result<File> {
+    let folder = file.parent().filter(|path| !path.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    fs::create_dir_all(folder)?;
+    File::open(folder)
+}
+
+/// Locks a folder until the result is dropped. Who holds it writes one small file, so a longer wait is for
+/// a process that was stopped, and no wait at all where the file system has no locks.
+fn lock(folder: File) -> io::Result<File> {
+    for _ in 0..MOMENTS {
+        // SAFETY: an open file; the lock ends with it.
+        if unsafe { libc::flock(folder.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
+            break;
+        }
+        if io::Error::last_os_error().kind() != io::ErrorKind::WouldBlock {
+            break;
+        }
+        thread::park_timeout(MOMENT);
+    }
+    Ok(folder)
+}
+
 /// Writes beside the file and renames: a reader sees the old content or the new one. What is no regular
 /// file stays: a rename would replace the system's `/dev/null`, or a link by what it leads to.
 fn replace(file: &Path, content: &Content) -> io::Result<()> {
@@ -148,10 +178,8 @@ fn replace(file: &Path, content: &Content) -> io::Result<()> {
     }
     let text = serde_json::to_vec_pretty(content)?;
     regular::fits(text.len() as u64)?;
-    let folder = file.parent().unwrap_or_else(|| Path::new("."));
-    fs::create_dir_all(folder)?;
     let mut beside = file.as_os_str().to_owned();
-    let thread = std::thread::current().id();
+    let thread = thread::current().id();
     beside.push(format!(".{}.{thread:?}", std::process::id()));
     let beside = PathBuf::from(beside);
     // Only a new file: what lies there under this name may lead elsewhere.
@@ -168,6 +196,10 @@ fn replace(file: &Path, content: &Content) -> io::Result<()> {
     written
 }
 
+/// For how many moments the lock of another process is awaited.
+const MOMENTS: u32 = 1000;
+/// Between two looks at the lock.
+const MOMENT: Duration = Duration::from_millis(1);
 /// Another version of the file is another file.
 const VERSION: u32 = 2;
 /// More than so many are old ones.

@@ -404,6 +404,29 @@ fn a_file_that_is_not_as_it_should_be_is_ignored_and_replaced() {
     only_the_file_is_in(folder.path());
 }
 
+#[test]
+fn writers_at_the_same_time_keep_each_others_costs() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("new folder/costs.json");
+    let shared = Arc::new(Shared::new(None, &CostCache::Off));
+    let pair =
+        PairIdentity::new([&device::<14>(&shared), &device::<15>(&shared)].map(Device::in_plugin));
+    let stores = || (1..=8).map(|bytes| Store::new(Some(&file), bytes));
+    let begin = std::sync::Barrier::new(8);
+    std::thread::scope(|scope| {
+        for store in stores() {
+            let (begin, pair) = (&begin, &pair);
+            scope.spawn(move || {
+                begin.wait();
+                store.write(pair, COMPACT, &costs());
+            });
+        }
+    });
+    let kept: Vec<_> = stores().map(|store| store.read(&pair, COMPACT)).collect();
+    assert_eq!(kept, vec![Some(costs()); 8]);
+    only_the_file_is_in(folder.path());
+}
+
 fn only_the_file_is_in(folder: &Path) {
     let names: Vec<_> = fs::read_dir(folder.join("new folder"))
         .unwrap()
