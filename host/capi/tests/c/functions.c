@@ -179,7 +179,7 @@ static void reloads(const xd_session *session) {
 }
 
 /* Frees the session whose call runs it. */
-static xd_error *frees(void *word, const xd_arguments *arguments, xd_answer *answer) {
+static xd_error *frees(void *word, const xd_arguments *arguments, const xd_answer *answer) {
     xd_session **session = word;
     (void)arguments;
     xd_session_free(*session);
