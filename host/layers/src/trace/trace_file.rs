@@ -3,6 +3,7 @@
 //! [`start`] begins it; `%p` in a name stands for the process id. The file
 //! is an array of Chrome trace events, and is whole after every write: it can be read while it
 //! grows, and after a crash. Events wait for at most a tenth of a second, or until the next one.
+//! After a write that fails, as on a full disk, it ends with the events before that write.
 //!
 //! Traced are the calls of hooks that go through a [`Stack`](crate::Stack), and [`span`]s of the host.
 //! Without a trace a call costs one relaxed load more.
@@ -54,6 +55,7 @@ struct Trace {
     oldest_ns: u64,
     /// The first failure to write; nothing is written after it.
     failed: Option<io::Error>,
+    is_failure_told: bool,
 }
 
 /// Starts a trace into `path`, a regular file that is created, or emptied where it exists. Not to be
@@ -117,15 +119,17 @@ fn is_fork() -> bool {
     PROCESS.load(Ordering::Relaxed) != std::process::id()
 }
 
-/// Writes out what is waiting, and from then on each event at once: the process is exiting.
-pub fn finish() {
+/// Writes out what is waiting, and from then on each event at once: the process is exiting. Gives the first
+/// failure to write, unless it was logged.
+pub fn finish() -> Option<String> {
     IS_ENDING.store(true, Ordering::Relaxed);
-    if is_on()
-        && !is_fork()
-        && let Some(trace) = lock().as_mut()
-    {
-        trace.flush();
+    if !is_on() || is_fork() {
+        return None;
     }
+    let mut trace = lock();
+    let trace = trace.as_mut()?;
+    trace.flush();
+    trace.new_failure()
 }
 
 /// Nanoseconds since the first trace began.
@@ -199,11 +203,16 @@ pub(crate) fn record(
          \"dur\":{length},\"pid\":{process},\"tid\":{thread},\"args\":{arguments}}}"
     );
     let named = thread_name();
-    if let Some(trace) = lock().as_mut() {
+    let failure = lock().as_mut().and_then(|trace| {
         if let Some(named) = named {
             trace.push(&named, now);
         }
         trace.push(&event, now);
+        trace.new_failure()
+    });
+    // Without the lock: a logger may call a hook.
+    if let Some(failure) = failure {
+        log::error!(target: "crossdock::load", "{failure}");
     }
 }
 
@@ -227,6 +236,7 @@ impl Trace {
             pending: "[\n".to_owned(),
             oldest_ns: 0,
             failed: None,
+            is_failure_told: false,
         };
         let process = json!({
             "name": "process_name",
@@ -269,9 +279,35 @@ impl Trace {
             .and_then(|()| self.file.write_all_at(self.pending.as_bytes(), self.end));
         match written {
             Ok(()) => self.end += length,
-            Err(error) => self.failed = Some(error),
+            Err(error) => {
+                self.end_before_failure();
+                self.failed = Some(error);
+            }
         }
         self.pending.clear();
+    }
+
+    /// Takes away what was written of a batch, and ends the array before it. Space for the end is there: the
+    /// file had it at this place.
+    fn end_before_failure(&self) {
+        if self.end == 0 {
+            return;
+        }
+        let whole = self.end + END.len() as u64;
+        let ended = self.file.set_len(whole);
+        // A second failure changes nothing: the first one is reported.
+        let _ended = ended.and_then(|()| self.file.write_all_at(END.as_bytes(), self.end));
+    }
+
+    /// The first failure to write, once.
+    fn new_failure(&mut self) -> Option<String> {
+        let error = self.failed.as_ref()?;
+        if self.is_failure_told {
+            return None;
+        }
+        self.is_failure_told = true;
+        let file = self.path.display();
+        Some(format!("the trace `{file}` ends here: {error}"))
     }
 }
 
@@ -325,4 +361,57 @@ fn thread_name() -> Option<String> {
 
 fn refuse(why: String) -> LayersError {
     LayersError::new("trace", why)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::FromRawFd as _;
+
+    use super::*;
+
+    /// A file whose last byte is written, on a device without more space.
+    fn full_file(content: &str) -> File {
+        // SAFETY: a text with a NUL behind it.
+        let file = unsafe { libc::memfd_create(c"full".as_ptr(), libc::MFD_ALLOW_SEALING) };
+        assert!(file >= 0);
+        // SAFETY: a new descriptor that nothing else has.
+        let file = unsafe { File::from_raw_fd(file) };
+        file.write_all_at(content.as_bytes(), 0).unwrap();
+        // SAFETY: a command with a number, for an open file.
+        let sealed = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, libc::F_SEAL_GROW) };
+        assert_eq!(sealed, 0);
+        file
+    }
+
+    fn content(file: &File) -> Vec<u8> {
+        let mut bytes = vec![0; file.metadata().unwrap().len() as usize];
+        file.read_exact_at(&mut bytes, 0).unwrap();
+        bytes
+    }
+
+    #[test]
+    fn a_trace_on_a_full_disk_ends_with_the_last_event_that_was_written() {
+        // The system writes page by page, so it writes the few bytes up to the end of the page.
+        let first = format!("[\n\"{}\"", "x".repeat(4096 - 4 - END.len()));
+        let file = full_file(&format!("{first}{END}"));
+        let mut trace = Trace {
+            file,
+            path: PathBuf::from("trace.json"),
+            end: first.len() as u64,
+            pending: String::new(),
+            oldest_ns: 0,
+            failed: None,
+            is_failure_told: false,
+        };
+        assert_eq!(content(&trace.file).len(), 4096);
+        for _ in 0..2 {
+            trace.push("\"event\"", 0);
+            trace.flush();
+            let events: Vec<Value> = serde_json::from_slice(&content(&trace.file)).unwrap();
+            assert_eq!(events.len(), 1);
+        }
+        let told = trace.new_failure().unwrap();
+        assert!(told.contains("trace.json"), "{told}");
+        assert_eq!(trace.new_failure(), None, "it is told once");
+    }
 }

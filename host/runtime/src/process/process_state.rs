@@ -7,10 +7,12 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use crossdock_layers::trace_file;
 use crossdock_sdk::abi::Status;
 use crossdock_sdk::fence::fence;
 
 use crate::error::Error;
+use crate::process::late_log;
 
 /// How often this process was forked off, and [`EXITS`]: one word, because each hook call looks at both.
 static STATE: AtomicU32 = AtomicU32::new(0);
@@ -164,7 +166,11 @@ extern "C" fn at_exit() {
     if before & EXITS == 0 {
         wait_for_delays();
         let _caught = fence(|| told(|told| (told.exit)()));
-        let _caught = fence(crossdock_layers::trace_file::finish);
+        let _caught = fence(|| {
+            if let Some(failure) = trace_file::finish() {
+                late_log::keep("crossdock::load", &failure);
+            }
+        });
     }
 }
 
