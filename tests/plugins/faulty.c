@@ -5,8 +5,7 @@
  * At the entry: ENTRY_NULL. In the table: NULL_HOOK, EMPTY_GROUP. In a hook: PROBE_FAILS,
  * PROBE_GARBAGE, PROBE_SILENT (writes nothing), OPEN_FAILS, OPEN_FAILS_ONCE (then it says "already
  * open"), OPEN_FAILS_AT_FIRST (twice, and then no more), OPEN_ZERO (no handle), TOO_OLD, COUNT_FAILS,
- * COUNT_ZERO (behind a probe that finds a device), INFO_FAILS, PANICS (the copy). REENTERS calls what
- * its symbol
+ * COUNT=N (so many devices), INFO_FAILS, PANICS (the copy). REENTERS calls what its symbol
  * `on_open` was set to, while it is opened.
  */
 #define crossdock_plugin crossdock_plugin_good
@@ -68,10 +67,10 @@ static xd_status faulty_open(const xd_host_services *host, xd_plugin_handle *out
 #endif
 }
 
-#if defined(COUNT_ZERO)
+#if defined(COUNT)
 static xd_status count(xd_plugin_handle plugin, uint32_t *out, xd_plugin_error **error) {
     (void)plugin, (void)error;
-    *out = 0;
+    *out = COUNT;
     return XD_OK;
 }
 #elif defined(COUNT_FAILS)
@@ -112,7 +111,7 @@ const xd_plugin_table *crossdock_plugin(void) {
     table.fill = &nothing;
 #elif defined(PROBE_FAILS) || defined(PROBE_GARBAGE) || defined(PROBE_SILENT)
     table.probe = probe;
-#elif defined(COUNT_FAILS) || defined(COUNT_ZERO)
+#elif defined(COUNT_FAILS) || defined(COUNT)
     table.device_count = count;
 #elif defined(INFO_FAILS)
     table.device_info = info;

@@ -173,11 +173,19 @@ fn a_table_that_is_longer_than_those_of_its_version_is_refused() {
 }
 
 #[test]
-fn a_plugin_that_opens_or_counts_or_finds_nothing_and_says_ok_is_refused() {
+fn a_plugin_that_opens_or_finds_nothing_or_counts_no_possible_number_of_devices_is_refused() {
     let source = root().join("tests/plugins/faulty.c");
     for (which, part) in [
         ("-DOPEN_ZERO", "answered OK with the handle 0"),
-        ("-DCOUNT_ZERO", "its `device_count` is 0"),
+        ("-DCOUNT=0", "its `device_count` is 0"),
+        (
+            "-DCOUNT=4097",
+            "its `device_count` is 4097; the limit is 4096",
+        ),
+        (
+            "-DCOUNT=UINT32_MAX",
+            "its `device_count` is 4294967295; the limit is 4096",
+        ),
         ("-DPROBE_SILENT", "answered OK and wrote no state"),
     ] {
         let folder = tempfile::tempdir().unwrap();

@@ -43,9 +43,9 @@ impl WeakDevice {
         self.0.upgrade().map(Device)
     }
 
-    /// Whether it is this object, and not just the same device of the plugin.
-    pub(crate) fn is(&self, device: &Device) -> bool {
-        std::ptr::eq(self.0.as_ptr(), Arc::as_ptr(&device.0))
+    /// As [`Device::identity`].
+    pub(crate) fn identity(&self) -> *const () {
+        self.0.as_ptr().cast()
     }
 }
 
@@ -83,6 +83,11 @@ impl Device {
 
     pub(crate) fn downgrade(&self) -> WeakDevice {
         WeakDevice(Arc::downgrade(&self.0))
+    }
+
+    /// Which object it is: the same device of the plugin may be several. No other has it while a weak one lives.
+    pub(crate) fn identity(&self) -> *const () {
+        Arc::as_ptr(&self.0).cast()
     }
 
     /// The same device under another pair.

@@ -8,6 +8,7 @@
 //! more instructions where its device is found there, and a pointer query 7.2 % more where the plugins
 //! to ask are.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -38,20 +39,21 @@ impl DeviceIndex {
         })
     }
 
-    /// Adds a device, unless it is there. One thread at a time adds devices.
-    pub(crate) fn add(&self, device: &Device) {
-        let known = self.0.find_map(|slot| {
-            let is_it = slot.device.is(device) && !slot.retired.load(Ordering::Acquire);
-            is_it.then_some(())
+    /// Adds the devices that are not there. One thread at a time adds devices.
+    pub(crate) fn add(&self, devices: &[Device]) {
+        let mut known = HashSet::new();
+        self.0.each(|slot| {
+            if !slot.retired.load(Ordering::Acquire) {
+                known.insert(slot.device.identity());
+            }
         });
-        if known.is_some() {
-            return;
-        }
-        self.0.push(DeviceSlot {
+        let new = devices.iter();
+        let new = new.filter(|device| !known.contains(&device.identity()));
+        self.0.extend(new.map(|device| DeviceSlot {
             id: device.id(),
             device: device.downgrade(),
             retired: AtomicBool::new(false),
-        });
+        }));
     }
 
     /// Hides the devices that `is_gone` names. Those that are hidden are not looked at again: nobody
@@ -117,11 +119,11 @@ impl QueryOrder {
         if known.is_some() {
             return;
         }
-        self.0.push(PluginSlot {
+        self.0.extend([PluginSlot {
             plugin: Arc::downgrade(plugin),
             asks_driver: plugin.hooks().table().asks_driver(),
             retired: AtomicBool::new(false),
-        });
+        }]);
     }
 
     /// Hides a plugin.
@@ -171,15 +173,26 @@ impl<T> Chunk<T> {
         });
     }
 
-    /// Fills the first free slot. No reader meets a free one before a full one.
-    fn push(&self, mut slot: T) {
-        for place in &self.slots {
-            match place.set(slot) {
-                Ok(()) => return,
-                Err(taken) => slot = taken,
+    /// Fills the first free slots. No reader meets a free one before a full one.
+    fn extend(&self, slots: impl IntoIterator<Item = T>) {
+        let mut chunk = self;
+        for mut slot in slots {
+            while let Err(back) = chunk.set(slot) {
+                slot = back;
+                chunk = chunk.next.get_or_init(Box::default);
             }
         }
-        self.next.get_or_init(Box::default).push(slot);
+    }
+
+    /// Fills the first free slot of this chunk, or gives back what has no room here.
+    fn set(&self, mut slot: T) -> Result<(), T> {
+        for place in &self.slots {
+            match place.set(slot) {
+                Ok(()) => return Ok(()),
+                Err(back) => slot = back,
+            }
+        }
+        Err(slot)
     }
 }
 

@@ -190,11 +190,13 @@ impl Runtime {
             Some(entry) if !entry.is_enumerated => entry.is_enumerated = true,
             _ => return false,
         }
-        for (index, info) in (0..).zip(infos) {
-            let id = registry.free_id(DeviceType::from_raw(info.dl_type), info.dl_id);
-            let device = Device::new(plugin, index, id, *info, &self.0.shared);
-            registry.add(device);
-        }
+        let mut ids = registry.ids();
+        let device = |(index, info): (u32, &DeviceInfo)| {
+            let id = ids.take(DeviceType::from_raw(info.dl_type), info.dl_id);
+            Device::new(plugin, index, id, *info, &self.0.shared)
+        };
+        let devices = (0..).zip(infos).map(device).collect();
+        registry.add(plugin, devices);
         true
     }
 

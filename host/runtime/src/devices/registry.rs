@@ -1,6 +1,6 @@
 //! What a runtime lists: plugins, their devices, and the files that could not be loaded.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -92,28 +92,53 @@ impl Registry {
         entries.position(|entry| entry.listing.is_of(plugin))
     }
 
-    /// Adds a device behind those of its own plugin and of the plugins before it.
-    pub(crate) fn add(&mut self, device: Device) {
-        let own = self.place(device.plugin());
+    /// Adds the devices of a plugin behind those of the plugins before it.
+    pub(crate) fn add(&mut self, plugin: &Arc<Plugin>, new: Vec<Device>) {
+        let own = self.place(plugin);
         let mut devices = self.devices.iter();
         let later = devices.position(|other| self.place(other.plugin()) > own);
-        self.devices
-            .insert(later.unwrap_or(self.devices.len()), device);
+        let at = later.unwrap_or(self.devices.len());
+        self.devices.splice(at..at, new);
     }
 
-    /// The claimed pair, or the next free id of its type where another plugin has it.
-    pub(crate) fn free_id(&self, ty: DeviceType, claimed: i32) -> dlpack::Device {
-        let taken: HashSet<i32> = self
-            .devices
-            .iter()
-            .map(Device::id)
-            .filter(|id| id.ty == ty)
-            .map(|id| id.id)
-            .collect();
+    /// The ids that the devices have.
+    pub(crate) fn ids(&self) -> Ids {
+        let mut ids = Ids::default();
+        for id in self.devices.iter().map(Device::id) {
+            ids.take(id.ty, id.id);
+        }
+        ids
+    }
+}
+
+/// The ids that are taken.
+#[derive(Debug, Default)]
+pub(crate) struct Ids {
+    /// For a taken id, a larger one: all ids from the first to the second are taken, without the second.
+    later: HashMap<(DeviceType, i64), i64>,
+}
+
+impl Ids {
+    /// Takes the claimed id, or the next free one of this type: behind the largest id comes 0.
+    pub(crate) fn take(&mut self, ty: DeviceType, claimed: i32) -> dlpack::Device {
         let first = claimed.max(0);
-        let id = (first..i32::MAX)
-            .find(|id| !taken.contains(id))
-            .unwrap_or(first);
+        let free = i32::try_from(self.free(ty, first.into()));
+        let free = free.or_else(|_| i32::try_from(self.free(ty, 0)));
+        // Only 2^31 devices of one type leave no id.
+        let id = free.unwrap_or(first);
+        self.later.insert((ty, id.into()), i64::from(id) + 1);
         ty.device(id)
+    }
+
+    /// The first free id from `first` on. Those that were passed lead to it at once from now on.
+    fn free(&mut self, ty: DeviceType, first: i64) -> i64 {
+        let (mut id, mut passed) = (first, Vec::new());
+        while let Some(&later) = self.later.get(&(ty, id)) {
+            passed.push((ty, id));
+            id = later;
+        }
+        self.later
+            .extend(passed.into_iter().map(|taken| (taken, id)));
+        id
     }
 }

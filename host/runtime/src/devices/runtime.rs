@@ -12,7 +12,7 @@ use crate::devices::device::Device;
 use crate::devices::device_sorting::DeviceOrder;
 use crate::devices::index::{DeviceIndex, QueryOrder};
 use crate::devices::published::Published;
-use crate::devices::registry::{Entry, Registry};
+use crate::devices::registry::{Entry, Ids, Registry};
 use crate::devices::shared::Shared;
 use crate::error::{DevicesHere, Error, memory_called};
 use crate::loader;
@@ -378,9 +378,10 @@ impl Runtime {
                 log::warn!(target: "crossdock::load", "{warning}");
             }
             self.0.index.retire(|_| true);
+            let mut ids = Ids::default();
             for (device, named) in order.sort(&std::mem::take(&mut registry.devices)) {
                 let claimed = if named { 0 } else { device.claimed_id() };
-                let id = registry.free_id(device.id().ty, claimed);
+                let id = ids.take(device.id().ty, claimed);
                 registry.devices.push(device.with_id(id));
             }
         });
@@ -393,8 +394,7 @@ impl Runtime {
             for device in &registry.devices {
                 self.0.query_order.add(device.plugin());
             }
-            let devices = registry.devices.iter();
-            devices.for_each(|device| self.0.index.add(device));
+            self.0.index.add(&registry.devices);
             let is_any_put_off = registry.is_any_put_off();
             // At the end: who sees none finds the devices of all.
             self.0

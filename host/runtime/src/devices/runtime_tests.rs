@@ -4,8 +4,8 @@
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
-use crossdock_sdk::abi::Status;
-use crossdock_sdk::dlpack::{Dtype, Layout};
+use crossdock_sdk::abi::{DeviceInfo, Status};
+use crossdock_sdk::dlpack::{DeviceType, Dtype, Layout};
 
 use super::{Error, Runtime};
 use crate::devices::device::Device;
@@ -82,6 +82,51 @@ fn nobody_finds_a_device_before_it_is_listed() {
     });
     assert!(is_listed(&runtime, &plugin) && is_asked(&runtime, &plugin));
     assert!(runtime.0.index.find(id).is_some());
+}
+
+fn claiming(id: i32) -> DeviceInfo {
+    DeviceInfo {
+        dl_id: id,
+        ..DeviceInfo::new(DeviceType::EXT_DEV, 0, "")
+    }
+}
+
+#[test]
+fn devices_that_claim_the_same_id_get_ids_of_their_own() {
+    const LARGEST: i32 = i32::MAX;
+    for (claimed, expected) in [
+        (-1, [0, 1, 2, 3]),
+        (5, [5, 6, 7, 8]),
+        (LARGEST - 1, [LARGEST - 1, LARGEST, 0, 1]),
+        (LARGEST, [LARGEST, 0, 1, 2]),
+    ] {
+        let (runtime, plugin) = (runtime(), test_plugin_memory::plugin::<0>());
+        let infos = [claiming(claimed); 4];
+        runtime.change(|registry| {
+            assert_eq!(runtime.enter(registry, &plugin, &infos), Entered::New);
+        });
+        let mut devices = runtime.devices();
+        devices.retain(|device| device.is_of(&plugin));
+        let ids: Vec<i32> = devices.iter().map(|device| device.id().id).collect();
+        assert_eq!(ids, expected);
+        for device in devices {
+            assert_eq!(runtime.device(device.id()).unwrap(), device);
+        }
+    }
+}
+
+#[test]
+#[ignore = "a measurement: prints what devices cost"]
+fn the_cost_of_a_device_does_not_grow_with_their_number() {
+    for claims in [|_: i32| 0, |index| index, |_| i32::MAX] {
+        for count in [1000, 10_000] {
+            let (runtime, plugin) = (runtime(), test_plugin_memory::plugin::<0>());
+            let infos: Vec<_> = (0..count).map(|index| claiming(claims(index))).collect();
+            let before = std::time::Instant::now();
+            runtime.change(|registry| runtime.enter(registry, &plugin, &infos));
+            println!("{count} devices: {:?}", before.elapsed());
+        }
+    }
 }
 
 #[test]

@@ -211,7 +211,7 @@ impl Plugin {
     /// # Errors
     /// What the hooks answered; [`Error::Load`] for a device of a type that the description does not
     /// name, which is where people and programs look for it, for a capability without its group, and for
-    /// no device after a probe that found one.
+    /// no device after a probe that found one, and for more than [`MOST_DEVICES`].
     pub(crate) fn device_infos(&self) -> Result<Vec<DeviceInfo>, Error> {
         let describe = |index| {
             let info = self.hooks().device_info(index)?;
@@ -224,6 +224,10 @@ impl Plugin {
             let why = "its `probe` says that a device is here, and its `device_count` is 0";
             let rule = "answer ABSENT in `probe` where there is no device";
             return Err(self.refusal(why.to_owned(), rule));
+        }
+        if count > MOST_DEVICES {
+            let why = format!("its `device_count` is {count}; the limit is {MOST_DEVICES}");
+            return Err(self.refusal(why, "return the number of devices"));
         }
         (0..count).map(describe).collect()
     }
@@ -404,6 +408,9 @@ impl Plugin {
         &self.lost_devices
     }
 }
+
+/// The devices of one plugin: a larger number is a mistake, and would take the memory of the process.
+const MOST_DEVICES: u32 = 4096;
 
 /// Why a plugin is not opened in the child of a fork whose parent started its driver.
 fn driver_is_inherited(identity: &PluginIdentity, driver: &str) -> Error {
