@@ -463,6 +463,23 @@ def test_what_is_no_queue_of_ours_is_refused(queue: Any, stream: Any) -> None:
         asked_with(xd.ones(4, device=OPENCL), stream)
 
 
+@pytest.mark.parametrize("whose", ["ours", "the context's own", "another context's"])
+@pytest.mark.parametrize("part", [slice(None), slice(None, None, 3)])
+def test_memory_of_a_context_is_copied_on_any_stream(queue: Any, whose: str, part: Any) -> None:
+    array = np.arange(1000, dtype=np.float32)
+    tensor = xd.from_opencl(buffer(queue, array), shape=1000, dtype="float32")[part]
+    context = cl.Context(queue.context.devices)
+    native = {"the context's own": queue, "another context's": cl.CommandQueue(context)}.get(whose)
+    stream = xd.Stream(OPENCL) if native is None else xd.Stream(OPENCL, native=native)
+    for device in ("cpu", OPENCL):
+        copied = tensor.to(device, stream=stream, copy=True)
+        stream.synchronize()
+        assert copied.tolist() == array[part].tolist()
+    tensor.fill(7, stream=stream)
+    stream.synchronize()
+    assert set(tensor.tolist()) == {7}
+
+
 def test_a_validated_plugin_may_use_all_of_a_buffer_of_others(child: Child) -> None:
     program = """
         import os

@@ -21,6 +21,9 @@ const CHUNK: i64 = 4096;
 /// More bytes than the chunks of one copy hold, and not a whole number of parts.
 const LONG: i64 = 20 * CHUNK + 7;
 
+/// Copies that a plugin refuses: both of the first part, later ones, and one whose chunk is used again.
+const PARTS: [&str; 6] = ["1", "2", "9", "16", "17", "30"];
+
 fn rig() -> Simulated {
     Simulated::with_chunks(CHUNK.unsigned_abs())
 }
@@ -287,30 +290,56 @@ fn a_copy_with_more_parts_than_can_be_in_flight_waits_for_the_oldest() {
 #[test]
 fn a_part_that_is_refused_fails_the_call_and_nothing_else() {
     let name = "a_part_that_is_refused_fails_the_call_and_nothing_else";
-    for part in ["1", "2", "9", "16", "17", "30"] {
-        for status in ["VENDOR", "UNSUPPORTED"] {
-            if !with_faults(name, &format!("asynchronous.copy:{part}={status}")) {
-                continue;
-            }
-            let rig = rig();
-            let [_, one, two] = devices(&rig);
-            let source = Tensor::empty(&one, &layout(LONG)).unwrap();
-            source.fill(&[6], None).unwrap();
-            let (stream, gate) = held(&one);
-            assert!(source.to_on(&two, STAGED, &stream).is_err());
-            // A part of it may be pending, so nothing is given back yet.
-            drop(source);
-            gate.complete(Status::OK).unwrap();
-            stream.synchronize(LIMIT).unwrap();
-            let source = filled(&one, LONG, 8);
-            let (again, _) = source.to_on(&two, STAGED, &stream).unwrap();
-            assert!(again.read().unwrap() == bytes(LONG, 8));
-            drop((source, again, stream));
-            rig.runtime.wait_for_releases(LIMIT).unwrap();
-            rig.assert_clean();
-            assert_eq!(counted_leaks(), 0);
-            return;
+    let vendor = PARTS.map(|part| (part, "VENDOR"));
+    // Of the first part this is no failure.
+    let unsupported = PARTS.map(|part| (part, "UNSUPPORTED"));
+    let unsupported = unsupported.into_iter().skip(2);
+    for (part, status) in vendor.into_iter().chain(unsupported) {
+        if !with_faults(name, &format!("asynchronous.copy:{part}={status}")) {
+            continue;
         }
+        let rig = rig();
+        let [_, one, two] = devices(&rig);
+        let source = Tensor::empty(&one, &layout(LONG)).unwrap();
+        source.fill(&[6], None).unwrap();
+        let (stream, gate) = held(&one);
+        assert!(source.to_on(&two, STAGED, &stream).is_err());
+        // A part of it may be pending, so nothing is given back yet.
+        drop(source);
+        gate.complete(Status::OK).unwrap();
+        stream.synchronize(LIMIT).unwrap();
+        let source = filled(&one, LONG, 8);
+        let (again, _) = source.to_on(&two, STAGED, &stream).unwrap();
+        assert!(again.read().unwrap() == bytes(LONG, 8));
+        drop((source, again, stream));
+        rig.runtime.wait_for_releases(LIMIT).unwrap();
+        rig.assert_clean();
+        assert_eq!(counted_leaks(), 0);
+        return;
+    }
+}
+
+/// A plugin may have memory that its own streams cannot use.
+#[test]
+fn a_copy_whose_memory_no_stream_takes_is_made_without_one() {
+    let name = "a_copy_whose_memory_no_stream_takes_is_made_without_one";
+    for part in ["1", "2"] {
+        if !with_faults(name, &format!("asynchronous.copy:{part}=UNSUPPORTED")) {
+            continue;
+        }
+        let rig = rig();
+        let [_, one, two] = devices(&rig);
+        // Nothing else is copied before.
+        let source = Tensor::empty(&one, &layout(LONG)).unwrap();
+        source.fill(&[6], None).unwrap();
+        let stream = Stream::new(&one).unwrap();
+        let (moved, _) = source.to_on(&two, STAGED, &stream).unwrap();
+        assert!(moved.read().unwrap().iter().all(|byte| *byte == 6));
+        drop((source, moved, stream));
+        rig.runtime.wait_for_releases(LIMIT).unwrap();
+        rig.assert_clean();
+        assert_eq!(counted_leaks(), 0);
+        return;
     }
 }
 

@@ -40,6 +40,7 @@
     reason = "hands host memory that it keeps alive to copy hooks"
 )]
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -108,8 +109,14 @@ pub(crate) fn exceeds_flight(bytes: u64, chunk_bytes: u64) -> bool {
 ///
 /// # Errors
 /// The answer of a hook that refused a part. The elements of `dst` are undefined then: earlier parts may have been
-/// written. A failure of a part as it runs is reported by the stream, and to each reader of `dst`.
-pub(crate) fn stage(dst: &Tensor, src: &Tensor, stream: &Stream) -> Result<(), Error> {
+/// written. A failure of a part as it runs is reported by the stream, and to each reader of `dst`. `is_refused` is set
+/// if a plugin does not support the copy of the first part on a stream: its streams cannot use the memory.
+pub(crate) fn stage(
+    dst: &Tensor,
+    src: &Tensor,
+    stream: &Stream,
+    is_refused: &Cell<bool>,
+) -> Result<(), Error> {
     if src.nbytes() == 0 {
         return Ok(());
     }
@@ -135,7 +142,7 @@ pub(crate) fn stage(dst: &Tensor, src: &Tensor, stream: &Stream) -> Result<(), E
         };
         let (reader, writer) = (&source.stream, &destination.stream);
         order::run_halves(stream, (src, reader), (dst, writer), || {
-            let submitted = copy.submit(&parts);
+            let submitted = copy.submit(&parts, is_refused);
             source.keep(&ring);
             written = destination.keep(&ring);
             submitted
@@ -182,13 +189,12 @@ impl Half {
         })
     }
 
-    /// Submits the copy of a part, and gives the event at its end.
-    fn copy(&self, dst: Side, src: Side, bytes: u64) -> Result<Event, Error> {
+    /// Submits the copy of a part.
+    fn copy(&self, dst: Side, src: Side, bytes: u64) -> Result<(), Error> {
         let (device, stream) = (self.stream.device(), self.stream.handle());
         // SAFETY: one side is a chunk of the ring, which is kept until this is over; the other lies inside a compact
         // tensor, whose memory remembers the copy and outlives it.
-        unsafe { stage::copy(device, dst, src, bytes, stream) }?;
-        self.stream.record()
+        unsafe { stage::copy(device, dst, src, bytes, stream) }
     }
 
     /// Makes what comes later here wait for an event of the other half.
@@ -252,7 +258,7 @@ struct StagedCopy<'a> {
 
 impl StagedCopy<'_> {
     /// Submits all parts. Waits for the oldest one where too many are in flight.
-    fn submit(&self, parts: &Parts) -> Result<(), Error> {
+    fn submit(&self, parts: &Parts, is_refused: &Cell<bool>) -> Result<(), Error> {
         let mut written = VecDeque::<Event>::with_capacity(MOST_PARTS);
         for chunk in self.chunks.iter().copied().cycle() {
             let Some(part) = parts.take() else {
@@ -267,10 +273,21 @@ impl StagedCopy<'_> {
             if let Some(out_of_chunk) = before.and_then(|at| written.get(at)) {
                 self.source.wait_for(self.destination, out_of_chunk)?;
             }
-            let read = self.source.copy(chunk, self.source.at(part)?, part.bytes)?;
+            let note = |error: &Error| {
+                if error.is_unsupported() && written.is_empty() {
+                    is_refused.set(true);
+                }
+            };
+            let (from, to) = (self.source.at(part)?, self.destination.at(part)?);
+            self.source
+                .copy(chunk, from, part.bytes)
+                .inspect_err(note)?;
+            let read = self.source.stream.record()?;
             self.destination.wait_for(self.source, &read)?;
-            let to = self.destination.at(part)?;
-            written.push_back(self.destination.copy(to, chunk, part.bytes)?);
+            self.destination
+                .copy(to, chunk, part.bytes)
+                .inspect_err(note)?;
+            written.push_back(self.destination.stream.record()?);
         }
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! The ways to copy between two devices: which side makes the copy, and what it is told.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use crate::copies::elements;
@@ -114,8 +115,8 @@ fn packed_first(
     elements::unpack(dst, &packed, stream)
 }
 
-/// In the order of the stream where both ends allow that; else what is on it comes first, and the copy is
-/// done when this returns.
+/// In the order of the stream if both ends allow that. Otherwise what is on it comes first, and the copy is done
+/// when this returns: also if no stream of a plugin takes the memory, such as that of another OpenCL context.
 fn stage(dst: &Tensor, src: &Tensor, stream: Option<&Stream>) -> Result<(), Error> {
     if src.device().hooks().is_forked() {
         // Any lock of what its devices share may be that of a thread which this process does not have.
@@ -126,8 +127,13 @@ fn stage(dst: &Tensor, src: &Tensor, stream: Option<&Stream>) -> Result<(), Erro
     let follows =
         |stream: &Stream| stage_on_stream::obstacle(src.device(), dst.device(), stream).is_none();
     if let Some(stream) = stream.filter(|stream| follows(stream)) {
-        let once = |dst: &Tensor, src: &Tensor| stage_on_stream::stage(dst, src, stream);
-        return packed_first(dst, src, Some(stream), once);
+        let is_refused = Cell::new(false);
+        let once =
+            |dst: &Tensor, src: &Tensor| stage_on_stream::stage(dst, src, stream, &is_refused);
+        let staged = packed_first(dst, src, Some(stream), once);
+        if !is_refused.get() {
+            return staged;
+        }
     }
     order::synchronize(stream)?;
     packed_first(dst, src, None, stage::stage)
