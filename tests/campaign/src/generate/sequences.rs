@@ -11,6 +11,9 @@ const LONG: i64 = 70_000;
 const FEW: i64 = 1000;
 const MORE: i64 = 20_000;
 
+/// The lengths of parts, in elements: some fit into one chunk of host memory, others need many chunks.
+const PARTS: [i64; 4] = [100, 4100, 8300, MORE];
+
 /// A direct copy on a stream.
 pub(super) const fn direct((t, of): (usize, usize), device: usize, s: usize) -> Call {
     Call::To {
@@ -134,6 +137,60 @@ impl Writer {
             seed,
             offset: Offset::of_seed(seed),
         }
+    }
+
+    /// Copies a part of one tensor to a part of another one, which may be on another device. Both parts begin somewhere
+    /// inside their tensors and may be longer than a chunk of host memory. The elements around a part keep their values, so
+    /// the program mostly reads the whole tensor then.
+    pub(super) fn copied_parts(&mut self) -> Call {
+        let to = self.random.index(TENSORS);
+        let [from, target, source] = [1, 2, 3].map(|step| (to + step) % TENSORS);
+        let length = self.random.one(&PARTS) - self.random.below(20) as i64;
+        let element = self.random.one(&Element::ALL);
+        let devices = [(); 2].map(|()| self.random.index(self.setup.devices));
+        let [first, slice] = self.part_on((target, to), devices[0], (element, length));
+        let calls = self.part_on((source, from), devices[1], (element, length));
+        self.planned.push_back(slice);
+        self.planned.extend(calls);
+        let stream = self.on();
+        if let Some(s) = stream {
+            let device = self.random.one(&devices);
+            self.planned.push_back(Call::Stream { s, device });
+            self.held(s);
+        }
+        self.planned.push_back(Call::CopyFrom {
+            t: target,
+            of: source,
+            stream,
+        });
+        if !self.random.once_in(4) {
+            self.planned.push_back(Call::Read { t: to });
+        }
+        first
+    }
+
+    /// A new tensor on this device, and a part of it: a few elements, or more than its length, lie before it.
+    fn part_on(
+        &mut self,
+        (t, of): (usize, usize),
+        device: usize,
+        (element, length): (Element, i64),
+    ) -> [Call; 2] {
+        let most = self.random.one(&[20, 20, 20, 2 * length]);
+        let [start, behind] = [most, 20].map(|most| self.random.below(most as u64) as i64);
+        let (shape, axes) = (vec![start + length + behind], vec![(start, 1, length)]);
+        let seed = self.seed();
+        let whole = View::compact(0, element, &shape, device);
+        self.tensors[t] = Some(whole.slice(&axes));
+        self.tensors[of] = Some(whole);
+        let made = Call::Make {
+            t: of,
+            device,
+            element,
+            shape,
+            seed,
+        };
+        [made, Call::Slice { t, of, axes }]
     }
 
     /// Memory of one driver, pinned or a device's, copied to a device behind a stream that is held: mostly by another
@@ -336,6 +393,56 @@ mod tests {
             })
         };
         programs.into_iter().any(has)
+    }
+
+    #[test]
+    fn parts_that_are_longer_than_a_chunk_are_copied_between_devices() {
+        const CHUNK: i64 = 8192;
+        let setup = Setup {
+            devices: 3,
+            runtimes: 1,
+            threads: 1,
+            length: 80,
+            failures: false,
+            drivers: 0,
+        };
+        // Copies on a stream, copies without one, and those behind more elements than they have.
+        let mut counts = [0; 3];
+        for seed in 0..2000 {
+            let ops = program(seed, setup);
+            let calls: Vec<&Call> = ops.iter().map(|op| &op.call).collect();
+            for (at, four) in calls.windows(4).enumerate() {
+                let [
+                    Call::Make {
+                        device, element, ..
+                    },
+                    Call::Slice {
+                        t: target, axes, ..
+                    },
+                    Call::Make { device: other, .. },
+                    Call::Slice { .. },
+                ] = four
+                else {
+                    continue;
+                };
+                let mut later = calls[at..].iter().take(7);
+                let on = later.find_map(|call| match call {
+                    Call::CopyFrom { t, stream, .. } if t == target => Some(stream.is_some()),
+                    _ => None,
+                });
+                let (start, _, length) = axes[0];
+                let is_long = length * element.bits() / 8 > CHUNK;
+                if let Some(on) = on
+                    && is_long
+                    && start > 0
+                    && device != other
+                {
+                    counts[usize::from(on)] += 1;
+                    counts[2] += usize::from(start > length);
+                }
+            }
+        }
+        assert!(counts.iter().all(|count| *count >= 10), "{counts:?}");
     }
 
     #[test]
