@@ -510,7 +510,7 @@ def test_an_installation_that_others_can_change_has_its_plugins(tmp_path: Path) 
     prefix = tmp_path / "prefix"
     run = installed(prefix, "--profile=dev")
     assert run.returncode == 0, run.stderr
-    command = [prefix / "bin/crossdock", "devices", "--json"]
+    command = [str(prefix / "bin/crossdock"), "devices", "--json"]
     report = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
     assert report["refused"] == [], report
     shutil.rmtree(prefix)

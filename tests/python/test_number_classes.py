@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -54,14 +55,15 @@ def numpys(value: Any, dtype: str) -> Any:
             return TypeError
     if dtype.startswith(("int", "uint")):
         try:
-            whole = int(value) if hasattr(value, "__int__") else int(float(value))
+            whole: int = int(value) if hasattr(value, "__int__") else int(float(value))
         except (ValueError, OverflowError):
             return ValueError
         fits = np.iinfo(dtype).min <= whole <= np.iinfo(dtype).max
         if not fits or whole != (value if hasattr(value, "__int__") else float(value)):
             return ValueError
         return [whole]
-    return np.array([value], dtype=dtype).tolist()
+    converted: list[Any] = np.array([value], dtype=dtype).tolist()
+    return converted
 
 
 @pytest.mark.parametrize("dtype", TARGETS)
@@ -72,9 +74,14 @@ def test_a_number_of_any_class_is_converted_as_numpy_does_or_refused(value: Any,
 
     def filled() -> list[Any]:
         tensor.fill(value)
-        return tensor.tolist()
+        numbers: list[Any] = tensor.tolist()
+        return numbers
 
-    made = [lambda: xd.asarray([value], dtype=dtype).tolist(), filled, lambda: xd.full(1, value, dtype=dtype).tolist()]
+    made: list[Callable[[], list[Any]]] = [
+        lambda: xd.asarray([value], dtype=dtype).tolist(),
+        filled,
+        lambda: xd.full(1, value, dtype=dtype).tolist(),
+    ]
     for make in made:
         if isinstance(expected, type):
             with pytest.raises(expected):
@@ -105,7 +112,12 @@ def test_texts_and_times_are_not_numbers(value: Any) -> None:
 
 def test_a_masked_value_is_not_a_number() -> None:
     tensor = xd.ones(1)
-    for use in (tensor.fill, lambda value: xd.full(1, value), lambda value: xd.asarray([value])):
+    uses: list[Callable[[Any], object]] = [
+        tensor.fill,
+        lambda value: xd.full(1, value),
+        lambda value: xd.asarray([value]),
+    ]
+    for use in uses:
         with pytest.raises(NotImplementedError, match="mask"):
             use(np.ma.masked)
     assert tensor.tolist() == [1.0]
@@ -113,7 +125,12 @@ def test_a_masked_value_is_not_a_number() -> None:
 
 @pytest.mark.parametrize("value", [Decimal(BIG), Fraction(1, 3)], ids=repr)
 def test_exact_numbers_need_a_dtype_and_take_that_of_a_tensor(value: Any) -> None:
-    for make in (lambda: xd.asarray([1, value]), lambda: xd.asarray(value), lambda: xd.full(2, value)):
+    made: list[Callable[[], xd.Tensor]] = [
+        lambda: xd.asarray([1, value]),
+        lambda: xd.asarray(value),
+        lambda: xd.full(2, value),
+    ]
+    for make in made:
         with pytest.raises(TypeError, match="dtype="):
             make()
     tensor = xd.zeros(2, dtype="float64")

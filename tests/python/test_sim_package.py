@@ -185,7 +185,7 @@ def test_with_sim_hands_a_signal_on_and_keeps_the_drivers_until_the_command_ends
         signal.sigwait([{int(number)}])
         sys.exit(5 if (work / "libcuda.so.1").exists() and input() == "more" else 6)
     """
-    command = [ROOT / "scripts/with-sim", "--", *python(program)]
+    command = [str(ROOT / "scripts/with-sim"), "--", *map(str, python(program))]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as run:
         assert run.stdin and run.stdout and run.stdout.readline() == "here\n"
         run.send_signal(number)

@@ -198,7 +198,7 @@ fn a_fill_writes_when_the_stream_comes_there() {
                 let target = memory.view(&layout, FIRST);
                 let what = format!("{device} on {of_stream}: {layout:?}");
                 let element =
-                    vec![0x99; usize::try_from(layout.element_bits().max(8) / 8).unwrap()];
+                    vec![0xff; usize::try_from(layout.element_bits().max(8) / 8).unwrap()];
                 behind(
                     &of_stream,
                     |stream, _| target.fill(&element, Some(stream)).unwrap(),
@@ -206,7 +206,7 @@ fn a_fill_writes_when_the_stream_comes_there() {
                 );
                 // Its user comes after the fill, without being told.
                 target.synchronize(LIMIT).unwrap();
-                let bytes = vec![0x99; usize::try_from(layout.bytes()).unwrap()];
+                let bytes = vec![0xff; usize::try_from(layout.bytes()).unwrap()];
                 memory.set(&layout, FIRST, &bytes);
                 memory.check(&what);
             }

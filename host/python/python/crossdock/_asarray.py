@@ -360,9 +360,10 @@ def _common_of_others(values: list[Any]) -> Dtype:
     from ._values import has_no_dtype, is_complex
 
     numbers: list[Any] = []
+    classes: tuple[Any, ...] = (bool, int, float, complex)
     for value in values:
         if is_number(value):
-            numbers.append(next(kind(value) for kind in (bool, int, float, complex) if isinstance(value, kind)))
+            numbers.append(next(kind(value) for kind in classes if isinstance(value, kind)))
         elif has_no_dtype(value):
             name = type(value).__name__
             raise TypeError(f"no dtype holds every {name}: give `dtype=`, such as `dtype='float64'`")

@@ -12,7 +12,7 @@ from importlib import import_module
 
 # What the functions of this package import of Python's.
 OF_PYTHON = (
-    "contextvars", "ctypes", "io", "json", "mmap", "operator", "pickle", "weakref", "zipfile",
+    "contextvars", "ctypes", "io", "json", "mmap", "numbers", "operator", "pickle", "weakref", "zipfile",
 )  # fmt: skip
 # What those load late: names in archives are decoded.
 OF_THOSE = ("encodings.cp437",)

@@ -199,6 +199,6 @@ fn a_platform_whose_cache_folder_cannot_be_written_is_broken_with_what_to_do() {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let has_others = text.contains(&format!("state={} ", ProbeState::READY.0));
     let says_why = text.contains(&format!("state={} ", ProbeState::BROKEN.0))
-        && text.contains("cache folder `/proc/none` cannot be written; set POCL_CACHE_DIR");
+        && text.contains("cache folder `/proc/none` is not writable; set POCL_CACHE_DIR");
     assert!(has_others || says_why, "{text}");
 }

@@ -143,7 +143,7 @@ fn an_explanation_says_who_waits_between_two_vendors() {
                 let other = if device == from { to } else { from };
                 let waits = format!(
                     "where a stream of `{device}` comes after one of `{other}`, the caller waits: \
-                     `{plugin}` has no events that the host completes"
+                     `{plugin}` has no host events"
                 );
                 assert_eq!(told.contains(&waits), lacks(vendor), "{told}");
             }
