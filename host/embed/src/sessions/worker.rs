@@ -161,7 +161,7 @@ impl<'gil> Worker<'gil> {
         }
         Failure::new(Kind::Exception, title).because(
             "a signal handler or a thread of a script raised an exception at its end",
-            "try again; if it stays, report it as a bug of Crossdock",
+            "end the handlers, timers and threads that scripts leave behind, or try again",
         )
     }
 
