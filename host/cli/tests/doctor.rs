@@ -385,6 +385,16 @@ fn a_missing_library_is_named_with_the_plugin_that_needs_it() {
     );
 }
 
+/// A subcommand that looks for plugins in this folder.
+fn searching(subcommand: &str, folder: &Path) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_crossdock"))
+        .args([subcommand, "--plugin-path"])
+        .arg(folder)
+        .env_remove("CROSSDOCK_PLUGIN_PATH")
+        .output()
+        .unwrap()
+}
+
 #[test]
 fn copies_and_links_are_reported_as_duplicates() {
     let folder = tempfile::tempdir().unwrap();
@@ -395,12 +405,7 @@ fn copies_and_links_are_reported_as_duplicates() {
     );
     fs::copy(&plugin, &copy).unwrap();
     std::os::unix::fs::symlink(&plugin, &link).unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_crossdock"))
-        .args(["doctor", "--plugin-path"])
-        .arg(folder.path())
-        .env_remove("CROSSDOCK_PLUGIN_PATH")
-        .output()
-        .unwrap();
+    let output = searching("doctor", folder.path());
     let text = text(&output);
     assert_eq!(output.status.code(), Some(0), "{text}");
     assert_eq!(text.matches("duplicate of").count(), 2, "{text}");
@@ -413,12 +418,7 @@ fn libraries_in_a_searched_folder_that_are_no_plugins_are_ignored_as_by_devices(
     let _plugin = build(folder.path(), "", "");
     fs::write(folder.path().join("libforeign.so"), "not a library\n").unwrap();
     for command in ["doctor", "devices"] {
-        let output = Command::new(env!("CARGO_BIN_EXE_crossdock"))
-            .args([command, "--plugin-path"])
-            .arg(folder.path())
-            .env_remove("CROSSDOCK_PLUGIN_PATH")
-            .output()
-            .unwrap();
+        let output = searching(command, folder.path());
         let text = text(&output);
         assert_eq!(output.status.code(), Some(0), "{text}");
         assert!(

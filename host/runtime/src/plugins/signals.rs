@@ -24,8 +24,8 @@ const ENDS: [c_int; 7] = [
 
 /// The host's dispositions of signals while threads run foreign code: the first of them keeps them, and the last one
 /// restores them. Not those of faults, which a driver may handle in memory of its own. Where a signal had none but the
-/// default, the host may set one meanwhile, and a driver may need one for itself. So the default is restored only for a signal that ends a process, and only
-/// in the place of a handler of code that was loaded meanwhile.
+/// default, the host may set one meanwhile, and a driver may need one for itself. So the default is restored only for a
+/// signal that ends a process, and only in the place of a handler of code that was loaded meanwhile.
 #[derive(Default)]
 pub(crate) struct KeptSignals(Mutex<Kept>);
 
